@@ -54,6 +54,13 @@ SAME = [
     "SELECT DISTINCT encdb.decrypt(k + f) AS x FROM rows JOIN few ON k = f ORDER BY x",
     "UPDATE rows SET n = k + f FROM few WHERE k = f AND id < 300 RETURNING id, encdb.decrypt(n), name",
     "SELECT id, encdb.decrypt(k + f) FROM rows JOIN few ON k = f WHERE id < 200 ORDER BY id FOR UPDATE OF rows",
+    # Of what was computed more is asked: groups, comparisons, fields and lengths, also where an operand changes from row to row.
+    "SELECT encdb.decrypt(extract(month FROM d)), count(*), encdb.decrypt(sum(length(t)::enc_int4)) FROM rows GROUP BY extract(month FROM d) ORDER BY 1",
+    "SELECT count(*), sum(id) FROM rows WHERE extract(quarter FROM d) = encdb.enc_decimal_encrypt(2) AND k + n > :'fifty' AND length(t) > :'five'",
+    "SELECT count(*) FROM (SELECT k + n, n + :'two', - k FROM rows GROUP BY k + n, n + :'two', - k) x",
+    "SELECT count(*), sum(id) FROM rows JOIN few ON k + f = n * :'two' WHERE f < :'fifty'",
+    "SELECT count(*), sum(x) FROM (SELECT (SELECT sum(r.id) FROM rows r WHERE r.id < 60 AND r.k + f > :'fifty' AND r.k + f IN (SELECT n + k FROM rows LIMIT 9)) AS x FROM few WHERE f < :'ninety') y",
+    "SELECT count(DISTINCT pg_catalog.extract(field, d)) FROM rows, (VALUES ('month'), ('day'), ('year')) AS v(field)",
     "SELECT sum(x) FROM (SELECT next_of(f) AS x FROM few WHERE f < :'fifty') y",
     "SELECT count(*), sum(id) FROM rows WHERE encdb.decrypt(k + n * k) > 100",
     "SELECT encdb.decrypt(sum(k * n - k)), encdb.decrypt(sum(CASE WHEN k < :'fifty' THEN k + :'two' ELSE n END)) FROM rows",

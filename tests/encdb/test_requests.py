@@ -84,6 +84,38 @@ class Requests(Confidential):
         }
         self.assertEqual(dict(zip(expected, self.counts(server, expected))), expected)
 
+    def test_aggregates_of_parallel_workers(self):
+        """Few cells of a group come to the leader as they are: they are asked about once, with the result."""
+        server = self.isolated()
+        self.as_owner(server, NUMBERS)
+        parallel = ("SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; "
+                    "SET min_parallel_table_scan_size = 0; SET parallel_leader_participation = off;\n")
+        query = "SELECT g % 30, sum(k), max(k) FROM numbers GROUP BY 1"
+        self.assertIn("Partial", self.as_owner(server, f"{parallel}EXPLAIN {query}"))
+        # A sum and a maximum for each group.
+        self.assertEqual(self.counts(server, [query], parallel), [2 * 30])
+        right = "SELECT bool_and(encdb.decrypt(s) = r AND encdb.decrypt(m) = x) FROM (SELECT sum(k) AS s, sum(g) AS r, max(k) AS m, max(g) AS x FROM numbers GROUP BY g % 3) y"
+        self.assertEqual(self.as_owner(server, parallel + right), "t")
+
+    def test_groups_of_a_sort(self):
+        """Neighbours are compared by the batch; a sort's second column is not."""
+        server = self.isolated()
+        self.as_owner(server, NUMBERS + "CREATE TABLE tens AS SELECT encdb.enc_int4_encrypt(g % 10) AS k FROM numbers, generate_series(1, 10);")
+        query = "SELECT count(*) FROM (SELECT k FROM tens GROUP BY k) x"
+        sorted_groups = "SET enable_hashagg = off;\n"
+        batched, single = (self.counts(server, [query], f"{sorted_groups}SET encdb.read_ahead = {way};\n")[0] for way in ["on", "off"])
+        self.assertGreaterEqual(single, 3000)
+        self.assertLess(batched, 50)
+
+    def test_a_small_table_that_is_scanned_again_is_asked_about_once(self):
+        server = self.isolated()
+        self.as_owner(server, NUMBERS + "CREATE TABLE small AS SELECT g, encdb.enc_int4_encrypt(g) AS k FROM generate_series(1, 20) g;")
+        loop = "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off;\nSELECT k AS one FROM numbers WHERE g = 5 \\gset\n"
+        query = "SELECT count(*) FROM numbers n LEFT JOIN small s ON s.k < :'one' AND s.g <> n.g"
+        batched, single = (self.counts(server, [query], f"{loop}SET encdb.read_ahead = {way};\n")[0] for way in ["on", "off"])
+        self.assertGreater(single, 1000)
+        self.assertLess(batched, 20)
+
     def test_writes(self):
         """Of a table whose indexes are both on encrypted columns: no other extension is needed."""
         server = self.isolated("autovacuum = off")

@@ -3,7 +3,7 @@
  *	  sum, avg, min and max: the state is the evaluator's, here is its number.
  *
  * Cells are collected, and handed over when BATCH of them or BATCH_BYTES are
- * together, or when something is asked of the state. The result is asked for
+ * together; fewer go from parallel workers to their leader as they are. The result is asked for
  * with the cells that were not handed over yet, and ends the state, so that a
  * small group is one request; only a window function, which may ask again after
  * further rows, keeps it. A state that is left goes with the memory context of
@@ -18,6 +18,10 @@
 #define BATCH			128
 #define BATCH_BYTES		16384
 #define FIRST_BYTES		256		/* a query may have many groups of few rows */
+
+/* What another process gets of a state */
+#define OF_CELLS		'c'
+#define OF_EVALUATOR	's'
 
 typedef struct AggregateState
 {
@@ -155,7 +159,7 @@ EncdbAggregateStep(FunctionCallInfo fcinfo, char kind)
 		if (!state)
 			state = MakeState(fcinfo, kind);
 		if (IsExtreme(state))
-			state->locale = encdb_locale_of(cell, PG_GET_COLLATION());
+			state->locale = encdb_locale_of(CellBytes(cell), PG_GET_COLLATION());
 		EncdbAggregateCollect(state, CellBytes(cell));
 		PG_FREE_IF_COPY(cell, 1);
 	}
@@ -192,6 +196,36 @@ encdb_max_step(PG_FUNCTION_ARGS)
 	return EncdbAggregateStep(fcinfo, '>');
 }
 
+/* Takes in the cells that another state has collected: of few nobody has to be asked */
+static void
+EncdbAggregateTakeCells(FunctionCallInfo fcinfo, AggregateState *state, const AggregateState *other)
+{
+	PgsealBytes cells[BATCH];
+	PgsealBatch batch = EncdbAggregateCollected(other, cells);
+
+	for (size_t i = 0; i < batch.ncells; i++)
+	{
+		if (IsExtreme(state))
+			state->locale = encdb_locale_of(cells[i], PG_GET_COLLATION());
+		EncdbAggregateCollect(state, cells[i]);
+	}
+}
+
+/* Takes the evaluator's state of another one, which has none then */
+static void
+TakeNumber(AggregateState *state, AggregateState *other)
+{
+	EncdbAggregateFlush(other);
+	if (state->number == 0 && state->ncells == 0)
+		state->number = other->number;
+	else
+	{
+		EncdbAggregateFlush(state);
+		ENCDB_CALL(pgseal_aggregate_combine(state->number, other->number));
+	}
+	other->number = 0;
+}
+
 /* Takes the second state into the first */
 PG_FUNCTION_INFO_V1(encdb_aggregate_combine);
 Datum
@@ -200,57 +234,64 @@ encdb_aggregate_combine(PG_FUNCTION_ARGS)
 	AggregateState *state = PG_ARGISNULL(0) ? NULL : (AggregateState *) PG_GETARG_POINTER(0);
 	AggregateState *other = PG_ARGISNULL(1) ? NULL : (AggregateState *) PG_GETARG_POINTER(1);
 
-	if (!other)
-	{
-		if (!state)
-			PG_RETURN_NULL();
-		PG_RETURN_POINTER(state);
-	}
-	EncdbAggregateFlush(other);
+	if (!state && !other)
+		PG_RETURN_NULL();
 	if (!state)
-	{
 		state = MakeState(fcinfo, other->kind);
-		state->number = other->number;
-		other->number = 0;
-		PG_RETURN_POINTER(state);
-	}
-	EncdbAggregateFlush(state);
-	ENCDB_CALL(pgseal_aggregate_combine(state->number, other->number));
-	other->number = 0;
+	if (other && other->number != 0)
+		TakeNumber(state, other);
+	else if (other)
+		EncdbAggregateTakeCells(fcinfo, state, other);
 	PG_RETURN_POINTER(state);
 }
 
-/* For another process of the query: sealed by the evaluator, after the kind */
+/* For another process of the query: the kind, and cells that were collected, or the state as the evaluator seals it */
 PG_FUNCTION_INFO_V1(encdb_aggregate_serialize);
 Datum
 encdb_aggregate_serialize(PG_FUNCTION_ARGS)
 {
 	AggregateState *state = (AggregateState *) PG_GETARG_POINTER(0);
 	StringInfoData message;
-	PgsealBytes sealed;
+	PgsealBytes content = {state->bytes, state->used};
 
-	EncdbAggregateFlush(state);
-	ENCDB_CALL(pgseal_aggregate_export(state->number, &sealed));
+	if (state->number != 0)
+	{
+		EncdbAggregateFlush(state);
+		ENCDB_CALL(pgseal_aggregate_export(state->number, &content));
+	}
 	pq_begintypsend(&message);
 	pq_sendbyte(&message, state->kind);
-	pq_sendbytes(&message, (const char *) sealed.data, (int) sealed.len);
+	pq_sendbyte(&message, state->number != 0 ? OF_EVALUATOR : OF_CELLS);
+	pq_sendbytes(&message, (const char *) content.data, (int) content.len);
 	PG_RETURN_BYTEA_P(pq_endtypsend(&message));
+}
+
+/* Collects cells, each after its length */
+static void
+ReadCells(AggregateState *state, StringInfo message)
+{
+	while (message->cursor < message->len)
+	{
+		uint32		len;
+
+		pq_copymsgbytes(message, (char *) &len, sizeof(len));
+		EncdbAggregateCollect(state, (PgsealBytes) {(const uint8 *) pq_getmsgbytes(message, (int) len), len});
+	}
 }
 
 PG_FUNCTION_INFO_V1(encdb_aggregate_deserialize);
 Datum
 encdb_aggregate_deserialize(PG_FUNCTION_ARGS)
 {
-	bytea	   *message = PG_GETARG_BYTEA_PP(0);
-	PgsealBytes sealed = CellBytes(message);
-	AggregateState *state;
+	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
+	StringInfoData message = {VARDATA_ANY(bytes), (int) VARSIZE_ANY_EXHDR(bytes), (int) VARSIZE_ANY_EXHDR(bytes), 0};
+	AggregateState *state = MakeState(fcinfo, (char) pq_getmsgbyte(&message));
 
-	if (sealed.len < 1)
-		elog(ERROR, "an aggregate's state is empty");
-	state = MakeState(fcinfo, (char) sealed.data[0]);
-	sealed.data++;
-	sealed.len--;
-	ENCDB_CALL(pgseal_aggregate_import(sealed, &state->number));
+	if (pq_getmsgbyte(&message) == OF_CELLS)
+		ReadCells(state, &message);
+	else
+		ENCDB_CALL(pgseal_aggregate_import((PgsealBytes) {(const uint8 *) message.data + message.cursor,
+														  (size_t) (message.len - message.cursor)}, &state->number));
 	PG_RETURN_POINTER(state);
 }
 

@@ -23,6 +23,13 @@ Ahead	   *encdb_ahead_open = NULL;
 
 static uint64 batches = 0;
 
+/* Answers are about a batch, by its number */
+void
+encdb_ahead_forget_answers(Ahead *node)
+{
+	node->batch = ++batches;
+}
+
 static void
 EncdbAheadForgetRows(Ahead *node)
 {
@@ -30,7 +37,7 @@ EncdbAheadForgetRows(Ahead *node)
 	MemoryContextReset(node->context);
 	node->nrows = 0;
 	node->current = -1;
-	node->batch = ++batches;
+	encdb_ahead_forget_answers(node);
 }
 
 /* The memory of a query goes at its end and after its error alike */
@@ -71,9 +78,12 @@ EncdbAheadBegin(CustomScanState *scan, EState *estate, int eflags)
 	ExecAssignScanProjectionInfoWithVarno(&scan->ss, source);
 	scan->ss.ps.qual = ExecInitQual(plan->scan.plan.qual, &scan->ss.ps);
 	node->context = AllocSetContextCreate(estate->es_query_cxt, "encdb read ahead", ALLOCSET_DEFAULT_SIZES);
-	node->tags = palloc0(columns->natts * sizeof(ColumnTags *));
+	node->ncolumns = columns->natts;
+	node->tags = palloc0((columns->natts + MAX_SITES) * sizeof(ColumnTags *));
 	node->current = -1;
 	node->wanted = FIRST_AHEAD;
+	node->whole = true;
+	node->repeats = intVal(linitial(plan->custom_private)) != 0;
 	EncdbAheadOpen(node, estate->es_query_cxt);
 }
 
@@ -109,6 +119,7 @@ EncdbAheadFill(Ahead *node)
 	int			wanted = Wanted(node);
 	Size		nbytes = 0;
 
+	node->whole &= node->nrows == 0;
 	EncdbAheadForgetRows(node);
 	while (!node->ended && node->nrows < wanted && nbytes < MAX_AHEAD_BYTES)
 	{
@@ -129,9 +140,9 @@ EncdbAheadNext(Ahead *node)
 {
 	static uint64 given = 0;
 
-	if (node->current + 1 >= node->nrows)
+	if (node->current + 1 >= node->nrows && !node->ended)
 		EncdbAheadFill(node);
-	if (node->nrows == 0)
+	if (node->current + 1 >= node->nrows)
 		return NULL;
 	node->current++;
 	node->given = ++given;
@@ -166,12 +177,25 @@ EncdbAheadEnd(CustomScanState *scan)
 	ExecEndNode(((Ahead *) scan)->child);
 }
 
+/* Whether the scan would give the same rows again, which are all here: they are given again, with all that is known of them */
+static bool
+HasAllRows(const Ahead *node)
+{
+	return node->repeats && node->ended && node->whole && node->scan.ss.ps.chgParam == NULL && !node->scan.ss.ps.state->es_epq_active;
+}
+
 static void
 EncdbAheadRescan(CustomScanState *scan)
 {
 	Ahead	   *node = (Ahead *) scan;
 
+	if (HasAllRows(node))
+	{
+		node->current = -1;
+		return;
+	}
 	EncdbAheadForgetRows(node);
+	node->whole = true;
 	node->ended = false;
 	if (scan->ss.ps.chgParam)
 		UpdateChangedParamSet(node->child, scan->ss.ps.chgParam);

@@ -6,8 +6,8 @@
  * 1. ahead_plan.c puts the node above scans of tables when a query is planned; ahead.c is the node.
  * 2. The node asks nothing by itself. An operator that is called on a cell of the row that the node gave last finds the answer
  *	  here, or has it asked about this row and those that come next (ahead_answers.c). So the plan above may be any.
- * 3. A cell is known by its address: a row that was read ahead stays where it is until the next rows are read. What was copied
- *	  or detoasted has another address, and is asked about alone, as without this node.
+ * 3. A cell is known by its address: a row that was read ahead, and what was computed of it here, stays where it is until the
+ *	  next rows are read. What was copied or detoasted has another address, and is asked about alone, as without this node.
  * 4. An answer is used for the operands that it was given for, in the statement in which it was given. What the evaluator does
  *	  not tell is asked about alone, and raised then: no row is refused for the sake of another.
  */
@@ -19,6 +19,7 @@
 #include "access/htup.h"
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
+#include "nodes/pathnodes.h"
 
 /* Rows that are read ahead at most, and their bytes */
 #define MAX_AHEAD		256
@@ -35,19 +36,22 @@ typedef struct Ahead
 {
 	CustomScanState scan;		/* first */
 	PlanState  *child;
-	MemoryContext context;		/* of the rows; reset when others are read */
+	MemoryContext context;		/* of the rows, and what was computed of them; reset when others are read */
+	int			ncolumns;
 	HeapTuple	rows[MAX_AHEAD];
 	int			nrows;
 	int			current;		/* the row that was given last, or -1 */
 	int			wanted;			/* rows that are read next */
 	bool		ended;			/* the child has no more */
+	bool		repeats;		/* a scan that is begun again gives the same: it is no part of one that processes share */
+	bool		whole;			/* no rows were forgotten since the child began */
 	uint64		batch;			/* a number that these rows have and no others, of any node; never 0 */
 	uint64		given;			/* when the last row was given, among all nodes */
 	int			nsites;
 	CallSite   *sites[MAX_SITES];
 	int			ncomputations;
 	Computation *computations[MAX_SITES];
-	ColumnTags **tags;			/* of each column, or NULL */
+	ColumnTags **tags;			/* of each column, also of those that are computed, or NULL */
 	uint64		requests;
 	uint64		cells;
 	struct Ahead *next;			/* of the nodes that are open */
@@ -56,6 +60,7 @@ typedef struct Ahead
 
 /* ahead.c */
 extern Ahead *encdb_ahead_open;
+extern void encdb_ahead_forget_answers(Ahead *node);
 
 /* Whether anything may be known of a cell. Where the evaluator is in this process, nothing is asked ahead */
 static inline bool
@@ -64,13 +69,18 @@ IsAhead(void)
 	return encdb_ahead_open != NULL && encdb_evaluator == EVALUATOR_ISOLATED && Attached();
 }
 
-/* ahead_plan.c */
+/* ahead.c, ahead_plan.c */
 extern CustomScanMethods encdb_ahead_methods;
+extern Path *encdb_ahead_above(Path *path);
+extern bool encdb_ahead_groups(PlannerInfo *root);
+
+/* ahead_upper.c */
+extern void encdb_ahead_upper_init(void);
 
 /* ahead_rows.c */
 extern Ahead *encdb_ahead_node(const void *cell, int *column);
-extern bool encdb_ahead_is_row(const Ahead *node, const void *cell);
 extern bool encdb_ahead_cell(const Ahead *node, int row, int column, PgsealBytes *cell, bool *is_null);
+extern bool encdb_ahead_is_column(const Ahead *node, int column, NullableDatum argument);
 
 /* Whether it pays to ask about many */
 typedef struct Asking
@@ -92,6 +102,8 @@ extern bool encdb_ahead_like(const FmgrInfo *call, Cell *text, Cell *pattern, bo
 							 int *matches);
 
 /* ahead_computed.c */
+extern Cell *encdb_ahead_result(const Ahead *node, int computation, int row);
+extern bool encdb_ahead_is_null(const Ahead *node, int computation, int row);
 extern bool encdb_ahead_computed(FunctionCallInfo fcinfo, PgsealBytes program, int first, Datum *result, bool *is_null);
 extern bool encdb_ahead_step(FunctionCallInfo fcinfo, uint8 step, Datum *result);
 

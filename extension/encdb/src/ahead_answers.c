@@ -288,6 +288,7 @@ encdb_ahead_order(const FmgrInfo *call, Cell *left, Cell *right, const char *loc
 {
 	Operand		operand = {-1, CellBytes(right), locale};
 	int			column;
+	int			operand_column;
 	bool		is_right;
 	Ahead	   *node;
 	CallSite   *site;
@@ -308,8 +309,8 @@ encdb_ahead_order(const FmgrInfo *call, Cell *left, Cell *right, const char *loc
 	}
 	if (is_right)
 		operand.cell = CellBytes(left);
-	if (encdb_ahead_is_row(node, operand.cell.data))
-		(void) encdb_ahead_node(is_right ? left : right, &operand.column);
+	if (encdb_ahead_node(is_right ? left : right, &operand_column) == node)
+		operand.column = operand_column;
 	if (site == NULL || !EncdbAheadAnswer(node, site, &operand, AskOrders, order))
 		return false;
 	if (is_right)
@@ -322,6 +323,7 @@ encdb_ahead_like(const FmgrInfo *call, Cell *text, Cell *pattern, bool insensiti
 {
 	Operand		operand = {-1, CellBytes(pattern), insensitive ? locale : NULL};
 	int			column;
+	int			other;
 	Ahead	   *node;
 	CallSite   *site;
 
@@ -329,6 +331,6 @@ encdb_ahead_like(const FmgrInfo *call, Cell *text, Cell *pattern, bool insensiti
 		return false;
 	node = encdb_ahead_node(text, &column);
 	site = node ? EncdbAheadSite(node, call, column, false) : NULL;
-	return site != NULL && !encdb_ahead_is_row(node, pattern) &&
+	return site != NULL && encdb_ahead_node(pattern, &other) != node &&
 		EncdbAheadAnswer(node, site, &operand, insensitive ? AskIlike : AskLike, matches);
 }

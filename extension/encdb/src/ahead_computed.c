@@ -2,7 +2,8 @@
  * ahead_computed.c
  *	  What is computed of the cells of rows that were read ahead: a program (expression.c) for each row, by one request.
  *
- * The operands of a call are columns of the row, or cells that are the same for all rows. Where such a cell changes, the call
+ * The result of a call is a column of its own, by its address: what is applied to it is asked about together, too. The operands
+ * are such columns, columns of the row, or cells that are the same for all rows. Where such a cell changes, the call
  * asks about its row alone more and more (ahead_answers.c).
  */
 #include "ahead.h"
@@ -27,8 +28,31 @@ struct Computation
 	uint64		epoch;
 	Asking		asking;
 	uint8		state[MAX_AHEAD];
-	PgsealBytes results[MAX_AHEAD];
+	Cell	   *results[MAX_AHEAD];	/* where they are there, else NULL */
 };
+
+static bool
+IsFresh(const Ahead *node, const Computation *site)
+{
+	return site->batch == node->batch && site->epoch == encdb_epoch;
+}
+
+/* What was computed for a row; NULL: it is NULL, or not known */
+Cell *
+encdb_ahead_result(const Ahead *node, int computation, int row)
+{
+	const Computation *site = node->computations[computation];
+
+	return IsFresh(node, site) && site->state[row] == THERE ? site->results[row] : NULL;
+}
+
+bool
+encdb_ahead_is_null(const Ahead *node, int computation, int row)
+{
+	const Computation *site = node->computations[computation];
+
+	return IsFresh(node, site) && site->state[row] == IS_NULL;
+}
 
 static PgsealBytes
 Copy(MemoryContext context, PgsealBytes bytes)
@@ -71,10 +95,13 @@ EncdbComputation(Ahead *node, const FmgrInfo *call)
 
 /* Which arguments are columns. One that is NULL now may be either */
 static bool
-Define(const Ahead *node, Computation *site, FunctionCallInfo fcinfo, PgsealBytes program, int first)
+Define(Ahead *node, Computation *site, FunctionCallInfo fcinfo, PgsealBytes program, int first)
 {
 	int			column;
 
+	/* What is known of the column that it was is known of another */
+	if (site->batch != 0)
+		encdb_ahead_forget_answers(node);
 	site->batch = 0;
 	site->noperands = 0;
 	MemoryContextReset(site->context);
@@ -96,34 +123,25 @@ Define(const Ahead *node, Computation *site, FunctionCallInfo fcinfo, PgsealByte
 }
 
 static bool
-IsColumn(const Ahead *node, int column, FunctionCallInfo fcinfo, int argument)
+AreSame(PgsealBytes a, PgsealBytes b)
 {
-	TupleTableSlot *slot = node->scan.ss.ss_ScanTupleSlot;
-
-	if (column >= slot->tts_nvalid || slot->tts_isnull[column] != PG_ARGISNULL(argument))
-		return false;
-	return slot->tts_isnull[column] || slot->tts_values[column] == PG_GETARG_DATUM(argument);
+	return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
 }
 
 static bool
 IsConstant(PgsealBytes constant, FunctionCallInfo fcinfo, int argument)
 {
-	PgsealBytes there;
-
-	if (PG_ARGISNULL(argument))
-		return false;
-	there = CellBytes(PG_GETARG_CELL(argument));
-	return there.len == constant.len && memcmp(there.data, constant.data, there.len) == 0;
+	return !PG_ARGISNULL(argument) && AreSame(CellBytes(PG_GETARG_CELL(argument)), constant);
 }
 
 /* Whether the call is the one that was defined, for the row that was given last */
 static bool
-IsDefined(const Ahead *node, const Computation *site, FunctionCallInfo fcinfo, int first)
+IsDefined(const Ahead *node, const Computation *site, FunctionCallInfo fcinfo, PgsealBytes program, int first)
 {
-	if (site->batch == 0 || site->noperands != PG_NARGS() - first)
+	if (site->batch == 0 || site->noperands != PG_NARGS() - first || !AreSame(site->program, program))
 		return false;
 	for (int i = 0; i < site->noperands; i++)
-		if (site->column[i] >= 0 ? !IsColumn(node, site->column[i], fcinfo, first + i)
+		if (site->column[i] >= 0 ? !encdb_ahead_is_column(node, site->column[i], fcinfo->args[first + i])
 			: !IsConstant(site->constant[i], fcinfo, first + i))
 			return false;
 	return true;
@@ -154,7 +172,12 @@ TakeResult(Ahead *node, Computation *site, int row, PgsealComputed result)
 {
 	site->state[row] = !result.told ? UNTOLD : result.cell.len == 0 ? IS_NULL : THERE;
 	if (site->state[row] == THERE)
-		site->results[row] = Copy(node->context, result.cell);
+	{
+		MemoryContext old = MemoryContextSwitchTo(node->context);
+
+		site->results[row] = (Cell *) DatumGetPointer(encdb_cell_datum(result.cell));
+		MemoryContextSwitchTo(old);
+	}
 }
 
 /* Asks about the rows from the current one on; false: refused */
@@ -191,13 +214,13 @@ encdb_ahead_computed(FunctionCallInfo fcinfo, PgsealBytes program, int first, Da
 	site = node ? EncdbComputation(node, fcinfo->flinfo) : NULL;
 	if (site == NULL)
 		return false;
-	if (!IsDefined(node, site, fcinfo, first))
+	if (!IsDefined(node, site, fcinfo, program, first))
 	{
 		encdb_ahead_judge(&site->asking);
-		if (!Define(node, site, fcinfo, program, first))
+		if (encdb_ahead_waits(&site->asking) || !Define(node, site, fcinfo, program, first))
 			return false;
 	}
-	else if (site->batch != node->batch || site->epoch != encdb_epoch)
+	else if (!IsFresh(node, site))
 	{
 		encdb_ahead_judge(&site->asking);
 		memset(site->state, UNASKED, sizeof(site->state));
@@ -209,7 +232,7 @@ encdb_ahead_computed(FunctionCallInfo fcinfo, PgsealBytes program, int first, Da
 	site->asking.nused++;
 	*is_null = site->state[node->current] == IS_NULL;
 	if (site->state[node->current] == THERE)
-		*result = encdb_cell_datum(site->results[node->current]);
+		*result = PointerGetDatum(site->results[node->current]);
 	return site->state[node->current] == THERE || *is_null;
 }
 

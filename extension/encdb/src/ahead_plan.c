@@ -18,7 +18,7 @@
 #include "utils/lsyscache.h"
 
 /* Rows that a scan meets at least */
-#define FEWEST_ROWS		16
+#define FEWEST_ROWS		4
 
 static set_rel_pathlist_hook_type next_set_rel_pathlist = NULL;
 static set_join_pathlist_hook_type next_set_join_pathlist = NULL;
@@ -90,7 +90,7 @@ IsAppliedTo(Node *node, void *search)
 
 /* Whether groups are made of columns of cells: these are hashed and compared */
 static bool
-AreGrouped(PlannerInfo *root, List *clauses, Search *search)
+AreGrouped(PlannerInfo *root, List *clauses, const Search *search)
 {
 	ListCell   *cell;
 
@@ -98,6 +98,15 @@ AreGrouped(PlannerInfo *root, List *clauses, Search *search)
 		if (HasColumn(get_sortgroupclause_expr(lfirst(cell), root->parse->targetList), search))
 			return true;
 	return false;
+}
+
+/* Whether groups, or distinct rows, are made of columns of cells of any table */
+bool
+encdb_ahead_groups(PlannerInfo *root)
+{
+	Search		search = {root, root->all_baserels};
+
+	return AreGrouped(root, root->parse->groupClause, &search) || AreGrouped(root, root->parse->distinctClause, &search);
 }
 
 /* Whether what is computed and grouped of the rows of all tables asks the evaluator */
@@ -157,18 +166,26 @@ HasCell(Node *clause, Index relation)
 	return HasColumn(clause, &search);
 }
 
-/* A join's rows are what its output is */
+/* What a path whose rows processes share gives is not the same again */
 static Plan *
-PlanJoin(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans)
+Complete(CustomScan *node, const CustomPath *path, List *tlist, List *plans)
+{
+	node->scan.plan.targetlist = tlist;
+	node->flags = path->flags;
+	node->custom_plans = plans;
+	node->custom_private = list_make1(makeInteger(path->path.parallel_workers == 0));
+	node->methods = &encdb_ahead_methods;
+	return &node->scan.plan;
+}
+
+/* The rows of a join, or of a sort, are its output */
+static Plan *
+PlanOutput(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans)
 {
 	CustomScan *node = makeNode(CustomScan);
 
-	node->scan.plan.targetlist = tlist;
 	node->custom_scan_tlist = copyObject(((Plan *) linitial(plans))->targetlist);
-	node->flags = path->flags;
-	node->custom_plans = plans;
-	node->methods = &encdb_ahead_methods;
-	return &node->scan.plan;
+	return Complete(node, path, tlist, plans);
 }
 
 static Plan *
@@ -189,16 +206,12 @@ PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	scan->qual = kept;
 	/* The node takes the row that the scan met */
 	scan->targetlist = NIL;
-	node->scan.plan.targetlist = tlist;
 	node->scan.scanrelid = rel->relid;
-	node->flags = path->flags;
-	node->custom_plans = plans;
-	node->methods = &encdb_ahead_methods;
-	return &node->scan.plan;
+	return Complete(node, path, tlist, plans);
 }
 
 static const CustomPathMethods scan_methods = {.CustomName = "encdb read ahead",.PlanCustomPath = PlanScan};
-static const CustomPathMethods join_methods = {.CustomName = "encdb read ahead",.PlanCustomPath = PlanJoin};
+static const CustomPathMethods output_methods = {.CustomName = "encdb read ahead",.PlanCustomPath = PlanOutput};
 
 /* The part of a table that indexes find */
 static Selectivity
@@ -290,6 +303,13 @@ EncdbAheadPaths(PlannerInfo *root, RelOptInfo *rel, Index index, RangeTblEntry *
 	PutAbove(root, rel, rel->partial_pathlist, asked);
 }
 
+/* The node above a path whose output is what is asked about */
+Path *
+encdb_ahead_above(Path *path)
+{
+	return Above(path, &output_methods);
+}
+
 static void
 PutAboveJoins(List *paths)
 {
@@ -300,7 +320,7 @@ PutAboveJoins(List *paths)
 		Path	   *path = lfirst(cell);
 
 		if (!IsA(path, CustomPath) && path->param_info == NULL && path->rows >= FEWEST_ROWS)
-			lfirst(cell) = Above(path, &join_methods);
+			lfirst(cell) = encdb_ahead_above(path);
 	}
 }
 
@@ -326,4 +346,5 @@ encdb_ahead_init(void)
 	set_rel_pathlist_hook = EncdbAheadPaths;
 	next_set_join_pathlist = set_join_pathlist_hook;
 	set_join_pathlist_hook = EncdbAheadJoins;
+	encdb_ahead_upper_init();
 }

@@ -8,21 +8,17 @@
 #include "executor/tuptable.h"
 #include "utils/rel.h"
 
-/* Whether a cell lies in the row that the node gave last */
-bool
-encdb_ahead_is_row(const Ahead *node, const void *cell)
+static bool
+IsInRow(const Ahead *node, const void *cell)
 {
-	HeapTuple	row;
+	HeapTuple	row = node->rows[node->current];
 
-	if (node->current < 0)
-		return false;
-	row = node->rows[node->current];
 	return (const char *) cell > (const char *) row->t_data && (const char *) cell < (const char *) row->t_data + row->t_len;
 }
 
 /* The column, from 0 on, of a cell in the row that was given last, or -1 */
 static int
-ColumnOf(const Ahead *node, const void *cell)
+StoredColumn(const Ahead *node, const void *cell)
 {
 	TupleTableSlot *slot = node->scan.ss.ss_ScanTupleSlot;
 
@@ -33,29 +29,74 @@ ColumnOf(const Ahead *node, const void *cell)
 	return -1;
 }
 
-/* The node that gave the row in which a cell lies, and the cell's column; or NULL */
+/* The same, of a cell that was computed for this row: these columns come behind those of the row */
+static int
+ComputedColumn(const Ahead *node, const void *cell)
+{
+	for (int i = 0; i < node->ncomputations; i++)
+		if (encdb_ahead_result(node, i, node->current) == cell)
+			return node->ncolumns + i;
+	return -1;
+}
+
+/* The node that gave the row to which a cell belongs, and the cell's column; or NULL */
 Ahead *
 encdb_ahead_node(const void *cell, int *column)
 {
 	for (Ahead *node = encdb_ahead_open; node != NULL; node = node->next)
-		if (encdb_ahead_is_row(node, cell))
-		{
-			*column = ColumnOf(node, cell);
-			return *column < 0 ? NULL : node;
-		}
+	{
+		if (node->current < 0)
+			continue;
+		*column = IsInRow(node, cell) ? StoredColumn(node, cell) : ComputedColumn(node, cell);
+		if (*column >= 0)
+			return node;
+	}
 	return NULL;
 }
 
-/* The cell of a row; false: there is none to ask about, because it is NULL or lies elsewhere */
+/* What a column of a row holds; NULL: it is NULL, or not known yet */
+static Cell *
+Held(const Ahead *node, int row, int column, bool *is_null)
+{
+	TupleDesc	columns = node->scan.ss.ss_ScanTupleSlot->tts_tupleDescriptor;
+
+	if (column >= node->ncolumns)
+	{
+		*is_null = encdb_ahead_is_null(node, column - node->ncolumns, row);
+		return encdb_ahead_result(node, column - node->ncolumns, row);
+	}
+	return (Cell *) DatumGetPointer(heap_getattr(node->rows[row], column + 1, columns, is_null));
+}
+
+/* The cell of a row; false: there is none to ask about, because it is NULL, lies elsewhere or is not computed */
 bool
 encdb_ahead_cell(const Ahead *node, int row, int column, PgsealBytes *cell, bool *is_null)
 {
-	TupleDesc	columns = node->scan.ss.ss_ScanTupleSlot->tts_tupleDescriptor;
-	Datum		datum = heap_getattr(node->rows[row], column + 1, columns, is_null);
-	Cell	   *there = (Cell *) DatumGetPointer(datum);
+	Cell	   *held = Held(node, row, column, is_null);
 
-	if (*is_null || VARATT_IS_EXTERNAL(there) || VARATT_IS_COMPRESSED(there))
+	if (*is_null || held == NULL || VARATT_IS_EXTERNAL(held) || VARATT_IS_COMPRESSED(held))
 		return false;
-	*cell = CellBytes(there);
+	*cell = CellBytes(held);
 	return true;
+}
+
+/* Whether an argument is this column of the row that was given last */
+bool
+encdb_ahead_is_column(const Ahead *node, int column, NullableDatum argument)
+{
+	bool		is_null;
+	Cell	   *held;
+
+	if (column >= node->ncolumns)
+		held = Held(node, node->current, column, &is_null);
+	else
+	{
+		TupleTableSlot *slot = node->scan.ss.ss_ScanTupleSlot;
+
+		if (column >= slot->tts_nvalid)
+			return false;
+		is_null = slot->tts_isnull[column];
+		held = (Cell *) DatumGetPointer(slot->tts_values[column]);
+	}
+	return is_null == argument.isnull && (is_null || (held != NULL && held == (Cell *) DatumGetPointer(argument.value)));
 }

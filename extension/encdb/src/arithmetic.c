@@ -106,14 +106,23 @@ encdb_extract(PG_FUNCTION_ARGS)
 {
 	text	   *name = PG_GETARG_TEXT_PP(0);
 	Cell	   *cell = PG_GETARG_CELL(1);
+	uint8		program[] = {'$', pgseal_field_step(CellBytes(name))};
 	PgsealBytes result;
+	Datum		computed;
+	bool		is_null_ahead;
 	int			is_null;
 
-	if (!pgseal_is_field(CellBytes(name)))
+	if (program[1] == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unit \"%s\" not recognized for encrypted times", text_to_cstring(name))));
 	ENCDB_STAND_IN(cell);
+	if (encdb_ahead_computed(fcinfo, (PgsealBytes) {program, sizeof(program)}, 1, &computed, &is_null_ahead))
+	{
+		if (is_null_ahead)
+			PG_RETURN_NULL();
+		return computed;
+	}
 	ENCDB_CALL(pgseal_extract(CellBytes(name), CellBytes(cell), &result, &is_null));
 	if (is_null)
 		PG_RETURN_NULL();

@@ -8,9 +8,9 @@
 
 /* The locale that orders these cells: only text has one */
 const char *
-encdb_locale_of(Cell *cell, Oid collation)
+encdb_locale_of(PgsealBytes cell, Oid collation)
 {
-	if (VARSIZE_ANY_EXHDR(cell) < 2 || CellType(cell) != TYPE_TEXT)
+	if (cell.len < 2 || cell.data[1] != TYPE_TEXT)
 		return NULL;
 	return encdb_locale(collation);
 }
@@ -31,7 +31,7 @@ EqualBySort(const FmgrInfo *call, Cell *left, Cell *right, int *order)
 static bool
 TryCompare(const FmgrInfo *call, Cell *left, Cell *right, Oid collation, int *order)
 {
-	const char *locale = encdb_locale_of(left, collation);
+	const char *locale = encdb_locale_of(CellBytes(left), collation);
 
 	if (!Attached())
 		return false;

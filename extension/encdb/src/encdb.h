@@ -161,7 +161,7 @@ extern Datum encdb_lt(PG_FUNCTION_ARGS);
 extern Datum encdb_le(PG_FUNCTION_ARGS);
 extern Datum encdb_gt(PG_FUNCTION_ARGS);
 extern Datum encdb_ge(PG_FUNCTION_ARGS);
-extern const char *encdb_locale_of(Cell *cell, Oid collation);
+extern const char *encdb_locale_of(PgsealBytes cell, Oid collation);
 extern int	encdb_compare(Cell *left, Cell *right, Oid collation);
 
 /* sort_content.c */

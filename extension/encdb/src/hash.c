@@ -25,7 +25,7 @@ HashArgument(FunctionCallInfo fcinfo, uint64 seed)
 		hash = HashOfBytes(cell, seed);
 	else
 	{
-		(void) encdb_locale_of(cell, PG_GET_COLLATION());
+		(void) encdb_locale_of(CellBytes(cell), PG_GET_COLLATION());
 		if (seed != 0 || !encdb_ahead_hash(cell, &hash))
 			ENCDB_CALL(pgseal_hash(CellBytes(cell), seed, &hash));
 	}

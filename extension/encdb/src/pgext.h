@@ -170,13 +170,13 @@ extern int	pgseal_add_interval(uint8_t operator, PgsealBytes cell, PgsealInterva
 extern int	pgseal_unary(uint8_t operator, PgsealBytes cell, PgsealBytes *result);
 extern int	pgseal_cast(PgsealBytes cell, uint8_t type, PgsealBytes *result);
 
-/* Whether EXTRACT knows a field; pgseal_extract takes no other */
-extern int	pgseal_is_field(PgsealBytes field);
+/* The step of a program that takes a field; 0: EXTRACT does not know it, and pgseal_extract takes no such one */
+extern uint8_t pgseal_field_step(PgsealBytes field);
 extern int	pgseal_extract(PgsealBytes field, PgsealBytes cell, PgsealBytes *result, int *is_null);
 
 /*
  * Operators and casts one on another: a program in postfix order, a sign for each step. `$` is the next operand, `|` stands for
- * ||, PGSEAL_CAST with a type's number for a cast, and the others are those of pgseal_arithmetic and pgseal_unary. An operand
+ * ||, # for length(), PGSEAL_CAST with a type's number for a cast, what pgseal_field_step() says for a field, and the others are those of pgseal_arithmetic and pgseal_unary. An operand
  * without bytes is NULL.
  */
 #define PGSEAL_MOST_OPERANDS	64

@@ -67,7 +67,7 @@ static void
 CheckCollation(Cell *cell, SortSupport ssup)
 {
 	if (!OidIsValid(ssup->ssup_collation))
-		(void) encdb_locale_of(cell, ssup->ssup_collation);
+		(void) encdb_locale_of(CellBytes(cell), ssup->ssup_collation);
 }
 
 static Datum

@@ -38,7 +38,7 @@ EncdbTextLike(FunctionCallInfo fcinfo, bool insensitive, bool wanted)
 		locale = encdb_ctype(PG_GET_COLLATION());
 	else
 		/* Only to refuse what is neither C's nor libc's */
-		(void) encdb_locale_of(text, PG_GET_COLLATION());
+		(void) encdb_locale_of(CellBytes(text), PG_GET_COLLATION());
 	if (!encdb_ahead_like(fcinfo->flinfo, text, pattern, insensitive, locale, &matches))
 		ENCDB_CALL(pgseal_like(CellBytes(text), CellBytes(pattern), insensitive, locale, &matches));
 	return (matches != 0) == wanted;
@@ -137,8 +137,11 @@ encdb_length(PG_FUNCTION_ARGS)
 {
 	Cell	   *text = PG_GETARG_CELL(0);
 	PgsealBytes result;
+	Datum		computed;
 
 	ENCDB_STAND_IN(text);
+	if (encdb_ahead_step(fcinfo, '#', &computed))
+		return computed;
 	ENCDB_CALL(pgseal_length(CellBytes(text), &result));
 	return encdb_cell_datum(result);
 }

@@ -1,13 +1,14 @@
 //! Compiled expressions: operators and casts of cells in postfix order, one byte for each step.
 //!
 //! A byte is the operator's sign as in SQL, `$` for the next operand, `~` for the negative, `@` for
-//! the absolute value, `p` for the power as it is since PostgreSQL 16, and a letter for a cast:
-//! 0x40 with the type's number. All are ASCII, because `EXPLAIN` shows them.
+//! the absolute value, `p` for the power as it is since PostgreSQL 16, `#` for the length, a digit
+//! or a letter from `a` to `l` for a field of a time, and another letter for a cast: 0x40 with the
+//! type's number. All are ASCII, because `EXPLAIN` shows them.
 //!
 //! Invariant: a [`Program`] takes all its operands, never one that is not there, and leaves one
 //! value, which its last step made.
 
-use pgseal_value::{Arithmetic, Type};
+use pgseal_value::{Arithmetic, Field, Type};
 
 use crate::Malformed;
 
@@ -19,6 +20,8 @@ const MAX_STEPS: usize = 256;
 
 const OPERAND: u8 = b'$';
 const CAST: u8 = 0x40;
+/// The steps of [`Field::ALL`], in its order.
+const FIELDS: &[u8; Field::ALL.len()] = b"0123456789abcdefghijkl";
 
 /// A step of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +36,10 @@ pub enum Step {
     Negate,
     /// `abs(x)`
     Absolute,
+    /// `length(x)`
+    Length,
+    /// `extract(field FROM x)`, which may be NULL.
+    Extract(Field),
     /// The value in another type.
     Cast(Type),
 }
@@ -52,8 +59,18 @@ impl Step {
             b'|' => Self::Concat,
             b'~' => Self::Negate,
             b'@' => Self::Absolute,
-            _ => Self::Cast(Type::from_byte(byte.checked_sub(CAST)?)?),
+            b'#' => Self::Length,
+            _ => match FIELDS.iter().position(|field| *field == byte) {
+                Some(at) => Self::Extract(Field::ALL[at]),
+                None => Self::Cast(Type::from_byte(byte.checked_sub(CAST)?)?),
+            },
         })
+    }
+
+    /// The byte of the step that takes this field.
+    pub fn of_field(field: Field) -> Option<u8> {
+        let at = Field::ALL.iter().position(|each| *each == field)?;
+        FIELDS.get(at).copied()
     }
 
     /// How many values it takes from the stack; it leaves one.
@@ -61,7 +78,7 @@ impl Step {
         match self {
             Self::Operand => 0,
             Self::Arithmetic(_) | Self::Concat => 2,
-            Self::Negate | Self::Absolute | Self::Cast(_) => 1,
+            Self::Negate | Self::Absolute | Self::Length | Self::Extract(_) | Self::Cast(_) => 1,
         }
     }
 }
@@ -120,7 +137,10 @@ mod tests {
         for (place, step) in steps.iter().enumerate() {
             assert!(!steps[..place].contains(step), "{step:?} has two bytes");
         }
-        assert_eq!(steps.len(), 4 + Arithmetic::ALL.len() + Type::ALL.len());
+        let fields = Field::ALL.map(|field| Step::from_byte(Step::of_field(field)?));
+        assert_eq!(fields, Field::ALL.map(|field| Some(Step::Extract(field))));
+        let others = Arithmetic::ALL.len() + Type::ALL.len() + fields.len();
+        assert_eq!(steps.len(), 5 + others);
     }
 
     #[test]

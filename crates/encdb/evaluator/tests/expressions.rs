@@ -16,13 +16,14 @@ use proptest::prelude::*;
 type Outcome = Result<Option<Vec<u8>>, Refusal>;
 
 /// The operations that steps need, and the one that lets a value come under another key.
-const OPERATIONS: [Operation; 4] = [
+const OPERATIONS: [Operation; 5] = [
     Operation::Arithmetic,
     Operation::Text,
     Operation::Cast,
+    Operation::Extract,
     Operation::ConvertOut,
 ];
-const STEPS: &[u8] = b"$$$$$$+-*/%^p|~@IJKLMNOPQRSy";
+const STEPS: &[u8] = b"$$$$$$+-*/%^p|~@#0aj5IJKLMNOPQRSy";
 
 /// One step as a request of its own; nothing is NULL.
 fn alone(connection: &mut Connection, step: Step, stack: &mut Vec<Option<Vec<u8>>>) -> Outcome {
@@ -41,6 +42,11 @@ fn alone(connection: &mut Connection, step: Step, stack: &mut Vec<Option<Vec<u8>
     let Some(cell) = last else { return Ok(None) };
     match step {
         Step::Cast(to) => connection.cast(to, &cell, &mut out)?,
+        Step::Length => connection.length(&cell, &mut out)?,
+        Step::Extract(field) => {
+            let there = connection.extract(field, &cell, &mut out)?;
+            return Ok(there.then_some(out));
+        }
         Step::Negate => connection.apply(Unary::Negate, &cell, CollationId::C, &mut out)?,
         _ => connection.apply(Unary::Absolute, &cell, CollationId::C, &mut out)?,
     };
@@ -133,7 +139,7 @@ proptest! {
         all: bool,
         granted: [u8; 2],
     ) {
-        let (mut connection, mut keys) = session(if all { [15; 2] } else { granted });
+        let (mut connection, mut keys) = session(if all { [31; 2] } else { granted });
         // What does not fit together yet is left out.
         let (mut program, mut cells) = (Vec::new(), Vec::<Vec<u8>>::new());
         let mut height = 0_usize;
@@ -190,7 +196,7 @@ fn each_step_needs_its_grant() {
 /// The result of a program is as derived as that of a step: it is not compared without a grant.
 #[test]
 fn what_is_made_is_derived() {
-    let (mut connection, [mut key, _]) = session([15, 0]);
+    let (mut connection, [mut key, _]) = session([31, 0]);
     let (one, secret) = (key.int4(1), key.int4(3));
     let program = Program::parse(b"$$+$+", 3).unwrap();
     let three = compiled(&mut connection, program, &[&one, &one, &one])
@@ -202,7 +208,7 @@ fn what_is_made_is_derived() {
 
 #[test]
 fn a_request_is_answered_by_a_cell_or_null() {
-    let (mut connection, [mut key, _]) = session([15, 0]);
+    let (mut connection, [mut key, _]) = session([31, 0]);
     let cells = [key.int4(1), key.int4(2), Vec::new()];
     let operands: Vec<&[u8]> = cells.iter().map(Vec::as_slice).collect();
     let mut ask = |operands: &[&[u8]]| {

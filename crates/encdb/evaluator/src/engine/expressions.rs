@@ -60,14 +60,20 @@ impl Connection {
                 Step::Concat => {
                     self.take_both(Operation::Text, &mut stack, pgseal_value::concat)?
                 }
-                Step::Negate => {
-                    self.take_one(Operation::Arithmetic, &mut stack, pgseal_value::negate)?
-                }
-                Step::Absolute => {
-                    self.take_one(Operation::Arithmetic, &mut stack, pgseal_value::absolute)?
-                }
+                Step::Negate => self.take_one(Operation::Arithmetic, &mut stack, |value| {
+                    pgseal_value::negate(value).map(Some)
+                })?,
+                Step::Absolute => self.take_one(Operation::Arithmetic, &mut stack, |value| {
+                    pgseal_value::absolute(value).map(Some)
+                })?,
+                Step::Length => self.take_one(Operation::Text, &mut stack, |value| {
+                    pgseal_value::length(value).map(|length| Some(Value::Int4(length)))
+                })?,
+                Step::Extract(field) => self.take_one(Operation::Extract, &mut stack, |value| {
+                    pgseal_value::extract(field, value)
+                })?,
                 Step::Cast(to) => self.take_one(Operation::Cast, &mut stack, |value| {
-                    pgseal_value::cast(value, to)
+                    pgseal_value::cast(value, to).map(Some)
                 })?,
             };
             stack.push(made.map(Operand::Made));
@@ -95,10 +101,10 @@ impl Connection {
         &mut self,
         operation: Operation,
         stack: &mut Stack<'_>,
-        compute: impl FnOnce(&Value) -> Result<Value, ValueError>,
+        compute: impl FnOnce(&Value) -> Result<Option<Value>, ValueError>,
     ) -> Result<Option<Made>, Refusal> {
         match stack.pop().flatten() {
-            Some(operand) => self.of_one(operation, &operand, |value| compute(value).map(Some)),
+            Some(operand) => self.of_one(operation, &operand, compute),
             None => Ok(None),
         }
     }

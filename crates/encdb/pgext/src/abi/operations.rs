@@ -194,9 +194,9 @@ interface! {
         answer_cell(&Request::Operation(OperationRequest::Length(cell.get())), result)
     }
 
-    /// Returns whether EXTRACT knows a field.
-    fn pgseal_is_field(name: PgsealBytes) -> c_int {
-        c_int::from(field(name.get()).is_some())
+    /// Returns the step of a program that takes this field; 0 if EXTRACT does not know it.
+    fn pgseal_field_step(name: PgsealBytes) -> u8 {
+        field(name.get()).and_then(Step::of_field).unwrap_or_default()
     }
 }
 
