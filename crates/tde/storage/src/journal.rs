@@ -236,8 +236,9 @@ mod tests {
             };
             assert_eq!(Journal::decode(&bad), Err(expected), "byte {at}");
         }
-        assert_eq!(Journal::decode(&good[..63]), Err(JournalError::Damaged));
-        assert_eq!(Journal::decode(b""), Err(JournalError::Damaged));
+        for other in [&good[..63], &good[..9], &good[..8], &[0xFF; SIZE], b""] {
+            assert_eq!(Journal::decode(other), Err(JournalError::Damaged));
+        }
     }
 
     /// Decodes a journal in which one byte is another, under a checksum that fits.

@@ -34,9 +34,9 @@ const MAX_SIZE: u64 = i64::MAX as u64;
 pub struct SealedFile<'k> {
     cipher: FileCipher<'k>,
     layout: Layout,
-    /// A size that the file is known to have had, rounded down to a granule. Writes that begin at
-    /// or below it leave no gap, so the short way need not ask for the size. It would be wrong only
-    /// if another open file cut this one inside a page, which PostgreSQL never does.
+    /// A size that the file is known to have had. A page that begins at or below it leaves no gap,
+    /// so the short way need not ask for the size. It would be wrong only if another open file cut
+    /// this one inside a page, which PostgreSQL never does.
     known_size: AtomicU64,
     /// Was anything but zeros written, to a file in which zeros are kept?
     wrote_data: AtomicBool,
@@ -115,13 +115,11 @@ impl<'k> SealedFile<'k> {
     }
 
     fn note_size(&self, size: u64) {
-        self.known_size
-            .fetch_max(size - size % self.layout.granule(), Ordering::Relaxed);
+        self.known_size.fetch_max(size, Ordering::Relaxed);
     }
 
     fn forget_size_above(&self, size: u64) {
-        self.known_size
-            .fetch_min(size - size % self.layout.granule(), Ordering::Relaxed);
+        self.known_size.fetch_min(size, Ordering::Relaxed);
     }
 
     /// Runs `work` under the file's lock if other processes may be writing beside us.

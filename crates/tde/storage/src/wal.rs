@@ -217,6 +217,8 @@ mod tests {
             None,
             "segment 255 of 64 MB lies beyond its log"
         );
+        let next = WalName::parse(b"000000030000000200000100").expect("a name");
+        assert_eq!(next.start(16 << 20), None, "the first beyond its log");
         assert_eq!(name.start(3 << 20), None, "no segment size");
         let highest = WalName::parse(b"FFFFFFFFFFFFFFFFFFFFFFFF").expect("a name");
         assert_eq!(highest.start(1 << 30), None, "far beyond the last log");

@@ -8,6 +8,7 @@ mod support;
 use pgseal_storage::layout::Layout;
 use pgseal_storage::Errno;
 use proptest::prelude::*;
+use std::sync::atomic::Ordering;
 use support::{cases, kinds, ops, place, put, Fault, Kind, Op, Twin, LENGTHS, PAGE};
 
 fn faults() -> impl Strategy<Value = Fault> {
@@ -141,6 +142,48 @@ fn a_full_disk_takes_as_much_of_pages_that_lie_apart() {
         twin.disk.fail(Fault::Space(0));
         assert_eq!(twin.write_gathered(&[7; 2 * PAGE], 0), Err(Errno::ENOSPC));
     }
+}
+
+/// So is that of a write that begins in the middle of a file, in several transfers or in one.
+#[test]
+fn a_full_disk_takes_as_much_behind_what_is_there() {
+    for layout in [Layout::PAGES, Layout::STREAM, Layout::CONTROL] {
+        for (size, len, space) in [(3, 2 * PAGE, PAGE), (PAGE - 16, 64, 16), (0, 64, 16)] {
+            let mut twin = Twin::built(Kind::new(layout, LENGTHS[2]), &[Op::SetSize(size)]);
+            let data = support::Data::Seed(3).bytes(len);
+            twin.disk.fail(Fault::Space(space as u64));
+            assert_eq!(twin.write(&data, size, 1), Ok(space), "{layout:?} {size}");
+            put(&mut twin.plain, size, &data[..space]);
+            twin.check();
+        }
+    }
+}
+
+/// A call that changes no size, or that cuts between granules, needs neither a read nor a write, so
+/// a disk that fails does not stop it.
+#[test]
+fn a_size_that_cuts_no_granule_touches_no_byte() {
+    for layout in support::layouts() {
+        let write = Op::Write {
+            offset: 0,
+            len: 2 * PAGE + 5,
+            shift: 0,
+            data: support::Data::Seed(1),
+        };
+        let mut twin = Twin::built(Kind::new(layout, LENGTHS[2]), &[write]);
+        for size in [2 * PAGE + 5, 2 * PAGE, 2 * PAGE, PAGE, 0, 0] {
+            let before = transfers(&twin);
+            assert_eq!(twin.set_size(size), Ok(()));
+            assert_eq!(transfers(&twin), before, "{layout:?} {size}");
+            twin.plain.truncate(size);
+            twin.check();
+        }
+    }
+}
+
+/// How often something was read and written.
+fn transfers(twin: &Twin) -> [usize; 2] {
+    [&twin.disk.reads, &twin.disk.writes].map(|count| count.load(Ordering::Relaxed))
 }
 
 /// A page that was a hole and took half a page: no zeros may be read where half a page is noise.

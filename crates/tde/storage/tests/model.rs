@@ -102,6 +102,35 @@ fn pages_that_lie_apart() {
     }
 }
 
+/// Whole pages after a page that is cut at any place: what the cut page gains reads as zeros.
+#[test]
+fn pages_behind_a_cut_page() {
+    for layout in layouts() {
+        for size in [1, 100, PAGE / 2, 6000, PAGE - 2, PAGE - 1, PAGE] {
+            let mut twin = Twin::new(Kind::new(layout, LENGTHS[2]));
+            for (offset, len) in [(0, size), (PAGE, 2 * PAGE)] {
+                let data = Data::Seed(len as u64);
+                twin.apply(&Op::Write {
+                    offset,
+                    len,
+                    shift: 0,
+                    data,
+                });
+            }
+            twin.check();
+            twin.apply(&Op::SetSize(PAGE + size));
+            let data = Data::Seed(1);
+            twin.apply(&Op::Write {
+                offset: 2 * PAGE,
+                len: PAGE,
+                shift: 0,
+                data,
+            });
+            twin.check();
+        }
+    }
+}
+
 /// Every step of growth and cutting around a tail: r to r' for all lengths up to 40.
 #[test]
 fn tails_grow_and_shrink_to_any_length() {

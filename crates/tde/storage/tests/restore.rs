@@ -81,6 +81,31 @@ fn a_copy_from_and_to_clear() {
     }
 }
 
+/// A disk that stops in the middle of a page, and then goes on, costs nothing.
+#[test]
+fn a_copy_goes_on_where_the_disk_stopped() {
+    for to in layouts() {
+        for calls in 0..4 {
+            let twin = source(Kind::named(Layout::STREAM, "a"), 3 * PAGE + 5);
+            let target = Kind::named(to, "b");
+            let disk = MemDisk::default();
+            disk.fail(Fault::Once { calls, takes: 4099 });
+            let (one, two) = (twin.kind.open(), target.open());
+            let ends = (Stored::Sealed(&one), Stored::Sealed(&two));
+            let mut page = Box::new([1; PAGE]);
+            let result = copy(
+                (&twin.disk, &ends.0),
+                (&disk, &ends.1),
+                &mut scratch(),
+                &mut page,
+            );
+            assert_eq!(result, Ok(()), "{to:?} {calls}");
+            disk.fail(Fault::None);
+            assert!(target.content(&disk) == twin.plain, "{to:?} {calls}");
+        }
+    }
+}
+
 /// A hole in the source reads as zeros in the target; its stored form is the target's business.
 #[test]
 fn holes_are_copied_as_zeros() {

@@ -276,6 +276,62 @@ fn a_whole_page_is_one_transfer() {
     }
 }
 
+/// Of WAL, only a last block that is read in part is read again; of other files nothing is.
+#[test]
+fn only_what_may_be_half_written_is_read_twice() {
+    let reads = |layout, offset: usize, len: usize| {
+        let mut twin = filled(layout, 2 * PAGE + 32);
+        let before = twin.disk.reads.load(Ordering::Relaxed);
+        let read = twin.read(offset, len, 0).unwrap();
+        let end = (offset + len).min(twin.plain.len());
+        assert!(
+            read == twin.plain[offset.min(end)..end],
+            "{layout:?} {offset}"
+        );
+        twin.disk.reads.load(Ordering::Relaxed) - before
+    };
+    // The last but one goes to the end of the file, which a second read finds; the last lies beyond.
+    for (offset, len, of_wal, of_others) in [
+        (PAGE + 16, 32, 1, 1),
+        (PAGE + 16, 5, 2, 1),
+        (PAGE, 100, 2, 1),
+        (PAGE, 2 * PAGE, 2, 2),
+        (3 * PAGE, 5, 1, 1),
+    ] {
+        assert_eq!(
+            reads(Layout::wal(2048), offset, len),
+            of_wal,
+            "{offset} {len}"
+        );
+        for layout in [Layout::PAGES, Layout::STREAM, Layout::WAL_SCRATCH] {
+            assert_eq!(
+                reads(layout, offset, len),
+                of_others,
+                "{layout:?} {offset} {len}"
+            );
+        }
+    }
+}
+
+/// Beside its writer, a file of any layout reads as ever. Only the pages of which WAL has no images
+/// are read until two reads agree.
+#[test]
+fn reading_beside_a_writer_gives_the_same_bytes() {
+    for layout in support::layouts()
+        .into_iter()
+        .chain([Layout::PAGES_WITHOUT_IMAGES])
+    {
+        let twin = filled(layout, 2 * PAGE + 37);
+        let (file, mut scratch) = (twin.kind.open(), support::scratch());
+        assert_eq!(file.lacks_images(), layout == Layout::PAGES_WITHOUT_IMAGES);
+        assert_eq!(file.opens_in_place(), layout != Layout::Keystream);
+        let mut bytes = vec![0; 3 * PAGE];
+        let transfer = &mut Transfer::new(&twin.disk, &mut scratch);
+        assert_eq!(file.read_beside(transfer, &mut bytes, 5), Ok(2 * PAGE + 32));
+        assert!(bytes[..2 * PAGE + 32] == twin.plain[5..], "{layout:?}");
+    }
+}
+
 /// Data, wherever it is written and if only a tail's mask, makes a file one that depends on a key.
 #[test]
 fn what_was_written_tells_whether_a_new_segment_holds_only_zeros() {

@@ -148,6 +148,34 @@ fn a_tar_in_a_file() {
     assert!(disk.stored() == expected());
 }
 
+/// A segment that is given up is cut off, and what comes in its place is sealed by its own header. A
+/// cut inside a segment leaves it the one that is written.
+#[test]
+fn a_member_that_is_given_up() {
+    let (disk, mut tar) = (MemDisk::default(), TarFile::default());
+    let mut scratch = scratch();
+    let mut write = |tar: &mut TarFile<'static>, data: &[u8], at: usize| {
+        let transfer = &mut Transfer::new(&disk, &mut scratch);
+        tar.write_at(&Segments, transfer, data, at as u64)
+    };
+    let clear = Rng(1).bytes(SIZE);
+    let start = HEADER + HEADER;
+    write(&mut tar, &header(NAMES[0], 0), HEADER).unwrap();
+    write(&mut tar, &clear[..8192], start).unwrap();
+    for kept in [start + 16, start] {
+        tar.cut(&disk, kept as u64).unwrap();
+        assert_eq!(disk.stored().len(), kept);
+        write(&mut tar, &clear, start).unwrap();
+        assert!(disk.stored()[start..] == stored(NAMES[0], &clear), "{kept}");
+    }
+    tar.cut(&disk, HEADER as u64).unwrap();
+    assert_eq!(disk.stored().len(), HEADER);
+    assert_eq!(write(&mut tar, &clear[..8192], start), Err(Errno::EIO));
+    write(&mut tar, &header("00000002.history.tmp", 0), HEADER).unwrap();
+    write(&mut tar, HISTORY, start).unwrap();
+    assert_eq!(&disk.stored()[start..], HISTORY);
+}
+
 /// The zeros come last in a compressed tar, and headers come again where the segment ends.
 #[test]
 fn a_tar_that_is_compressed() {

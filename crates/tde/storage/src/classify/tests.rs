@@ -34,6 +34,9 @@ fn a_temporary_relation_is_not_the_permanent_one_of_its_number() {
     let temp = spec("base/5/t3_16384");
     assert_eq!(temp.id, FileId::temp_relation(3, 5, 16384, Fork::Main, 0));
     assert_eq!(temp.root, Root::Ephemeral);
+    // From version 17 on, backends are counted from 0.
+    let first = spec("base/5/t0_16384");
+    assert_eq!(first.id, FileId::temp_relation(0, 5, 16384, Fork::Main, 0));
 }
 
 #[test]
@@ -44,6 +47,8 @@ fn spellings_that_postgres_never_writes_are_unknown_and_sealed() {
         "base/5/16384_fsm.01",
         "base/05/16384",
         "base/5/4294967296",
+        "base/5/1638:",
+        "base/5/1638/",
         "base/5/16384_xyz",
         "global/anything",
         "PG_16_1/x",

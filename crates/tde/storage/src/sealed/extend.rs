@@ -55,8 +55,8 @@ impl SealedFile<'_> {
         result
     }
 
-    /// Completes the old last granule and adds a hole by `extend`. A new last granule that is
-    /// partial is then written, because a partial one is never a hole.
+    /// Completes the old last granule and adds a hole by `extend`. What is left of a new last
+    /// granule is then written, because a partial one is never a hole.
     fn grow_units<D: Disk>(
         &self,
         transfer: &mut Transfer<D>,
@@ -68,12 +68,8 @@ impl SealedFile<'_> {
         let completed = ceil(size, granule).min(new);
         self.write_zeros(transfer, size, completed)?;
         extend(transfer.disk)?;
-        if completed < new && new % granule != 0 {
-            let last = floor(new, granule);
-            // The disk has the size already: what is written only replaces stored zeros.
-            return self.write_zeros(transfer, last, new);
-        }
-        Ok(())
+        // The disk has the size already: what is written only replaces stored zeros.
+        self.write_zeros(transfer, floor(new, granule).max(completed), new)
     }
 
     /// Takes back, after a failure, what a file of `size` bytes has grown.

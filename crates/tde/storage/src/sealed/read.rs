@@ -241,11 +241,10 @@ impl<D: Disk> Transfer<'_, D> {
                 let start = floor(at, PAGE);
                 let end = (offset + buf.len() as u64).min(start + PAGE);
                 let have = load(self, start, end)?;
-                let (from, to) = (index(at - start), index(end - start).min(have));
-                if from < to {
-                    buf[done..done + to - from].copy_from_slice(&self.scratch.unit[from..to]);
-                    done += to - from;
-                }
+                let from = index(at - start);
+                let to = index(end - start).min(have).max(from);
+                buf[done..done + to - from].copy_from_slice(&self.scratch.unit[from..to]);
+                done += to - from;
                 if to < index(end - start) {
                     break;
                 }

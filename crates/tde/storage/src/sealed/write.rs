@@ -54,7 +54,7 @@ impl SealedFile<'_> {
         Ok(aligned && self.leaves_no_partial_granule(disk, offset)?)
     }
 
-    /// May a write begin at `offset` without completing the file's last granule? The size is asked
+    /// May a page begin at `offset` without completing the file's last granule? The size is asked
     /// for only if what is known does not say so.
     fn leaves_no_partial_granule(&self, disk: &impl Disk, offset: u64) -> Result<bool, Errno> {
         if offset <= self.known_size.load(Ordering::Relaxed) {
