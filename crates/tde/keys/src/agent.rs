@@ -84,10 +84,14 @@ fn trusted(stream: &UnixStream) -> io::Result<()> {
     stream.set_read_timeout(Some(TIME))?;
     stream.set_write_timeout(Some(TIME))?;
     let peer = getsockopt(stream, PeerCredentials)?.uid();
-    match peer == 0 || peer == geteuid().as_raw() {
+    match is_trusted(peer, geteuid().as_raw()) {
         true => Ok(()),
         false => Err(io::ErrorKind::PermissionDenied.into()),
     }
+}
+
+fn is_trusted(peer: u32, own: u32) -> bool {
+    peer == 0 || peer == own
 }
 
 fn request(cluster: ClusterId, key: KeyId) -> [u8; REQUEST] {
@@ -174,6 +178,19 @@ mod tests {
         assert_eq!(record.as_slice(), b"record");
         assert_eq!(agent.join().expect("no panic"), sent);
         assert!(answer(&path, &sent).is_err(), "nobody listens any more");
+    }
+
+    #[test]
+    fn root_and_the_same_user_are_trusted() {
+        for (peer, own, expected) in [
+            (0, 26, true),
+            (26, 26, true),
+            (0, 0, true),
+            (26, 0, false),
+            (27, 26, false),
+        ] {
+            assert_eq!(is_trusted(peer, own), expected, "{peer} {own}");
+        }
     }
 
     /// A process that stops half-way must not hold up a restore.

@@ -158,6 +158,21 @@ mod tests {
         }
     }
 
+    /// An agent's key counts as its slot would. The slot of a raw key file has no number here.
+    #[test]
+    fn a_key_of_an_agent_counts_as_its_slot() {
+        let slot = |id, kind| Slot { id, kind };
+        let slots = [
+            slot(1, derived(Cost::Argon2id(Argon2Params::FLOOR))),
+            slot(2, derived(Cost::Pbkdf2(Pbkdf2Params::LEAST))),
+        ];
+        for (number, allowed) in [(1, false), (2, true), (0, true)] {
+            assert_eq!(Demand(true).allows(&slots, number), allowed, "{number}");
+            assert!(Demand(false).allows(&slots, number), "{number}");
+        }
+        assert!(Demand(true).is_made() && !Demand(false).is_made());
+    }
+
     #[test]
     fn only_xts_of_256_bits_is_approved() {
         for length in [KeyLength::Bits128, KeyLength::Bits192, KeyLength::Bits256] {

@@ -270,44 +270,80 @@ mod tests {
         assert_eq!(by_default(&dir.path().join("none"), 26), None);
     }
 
-    /// The names are documented, and readers of logs look for them.
+    /// Names and fields are documented, and readers of logs look for them.
     #[test]
-    fn events_have_names() {
+    fn events_have_names_and_fields() {
         let (slot, token) = (2, [7; 8]);
-        let named = [
+        let of_token = r#","token":"0707070707070707""#;
+        for (event, name, fields) in [
             (
                 Event::Unlocked {
                     slot: None,
                     by_agent: true,
                 },
                 "unlocked",
+                r#","by":"agent""#,
+            ),
+            (
+                Event::Unlocked {
+                    slot: Some(2),
+                    by_agent: false,
+                },
+                "unlocked",
+                r#","slot":2"#,
             ),
             (
                 Event::Failed {
                     code: Code::WrongKey,
                 },
                 "failed",
+                r#","code":7"#,
             ),
-            (Event::Added { slot }, "slot added"),
-            (Event::Rotated { slot, old: Some(1) }, "slot rotated"),
-            (Event::Removed { slot }, "slot removed"),
-            (Event::Labelled { slot }, "slot labelled"),
-            (Event::Exported, "key exported"),
-            (Event::Copied { slot }, "key copied"),
+            (Event::Added { slot }, "slot added", r#","slot":2"#),
+            (
+                Event::Rotated { slot, old: Some(1) },
+                "slot rotated",
+                r#","slot":2,"old":1"#,
+            ),
+            (Event::Removed { slot }, "slot removed", r#","slot":2"#),
+            (Event::Labelled { slot }, "slot labelled", r#","slot":2"#),
+            (Event::Exported, "key exported", ""),
+            (Event::Copied { slot }, "key copied", r#","slot":2"#),
+            (Event::SheetMade { shares: None }, "sheet made", ""),
             (
                 Event::SheetMade {
                     shares: Some((2, 3)),
                 },
                 "sheet made",
+                r#","needed":2,"shares":3"#,
             ),
-            (Event::Restored { from: "sheet" }, "key restored"),
-            (Event::Granted { token, expiry: 1 }, "token granted"),
-            (Event::Revoked { token }, "token revoked"),
-        ];
-        for (event, name) in named {
-            assert_eq!(event.name(), name);
+            (
+                Event::Restored { from: "sheet" },
+                "key restored",
+                r#","from":"sheet""#,
+            ),
+            (
+                Event::Granted { token, expiry: 1 },
+                "token granted",
+                &format!(r#"{of_token},"expiry":1"#),
+            ),
+            (Event::Revoked { token }, "token revoked", of_token),
+        ] {
+            let line =
+                pgseal_chain::Chain::new().append(5, event.name(), |fields| event.write(fields));
+            let expected = format!(r#"{{"record":1,"time":5,"event":"{name}"{fields},"chain":""#);
+            assert!(line.starts_with(&expected), "{line}");
             let often = name == "unlocked" || name == "failed";
             assert_eq!(event.lasts(), !often, "{name}");
         }
+    }
+
+    #[test]
+    fn times_are_microseconds_since_1970() {
+        let before = SystemTime::now();
+        let of_clock = UNIX_EPOCH + std::time::Duration::from_micros(micros() + 1);
+        assert!(
+            before < of_clock && of_clock < SystemTime::now() + std::time::Duration::from_secs(1)
+        );
     }
 }

@@ -221,9 +221,15 @@ mod tests {
         let mut sealed = [0; 8192];
         sealed[8191] = 1;
         control("sealed", &sealed);
+        control("locked", &[0; 8192]);
+        // As a directory that may not be entered does, a link to itself hides what is there.
+        symlink("loop", tmp.path().join("loop")).expect("a link");
+        symlink(DIR, tmp.path().join("locked").join(DIR)).expect("a link");
         assert!(matches!(why("none"), ClusterError::Missing(_)));
         assert!(matches!(why("empty"), ClusterError::NotACluster(_)));
         assert!(matches!(why("plain"), ClusterError::NotSealed(_)));
         assert!(matches!(why("sealed"), ClusterError::NoKeyDirectory(_)));
+        assert!(matches!(why("loop"), ClusterError::Unreadable(..)));
+        assert!(matches!(why("locked"), ClusterError::Unreadable(..)));
     }
 }

@@ -88,3 +88,34 @@ fn page(path: &Path, master: &MasterKey, length: KeyLength) -> io::Result<Vec<u8
     page.truncate(done);
     Ok(page)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_version_does_not_know_has_a_code_of_its_own() {
+        let codes = [ControlError::Version(1), ControlError::Checksum].map(|error| error.code());
+        assert_eq!(codes, [Code::NotGuaranteed, Code::Io]);
+    }
+
+    /// A page that a server is writing is read again; one that stays wrong is wrong.
+    #[test]
+    fn only_a_wrong_checksum_is_read_again() {
+        let data = tempfile::tempdir().expect("a directory");
+        fs::create_dir(data.path().join("global")).expect("a directory");
+        let master = MasterKey::from_bytes(&mut [1; 32]);
+        let said = |bytes: &[u8]| {
+            fs::write(path(data.path()), bytes).expect("a file");
+            let start = std::time::Instant::now();
+            let read = read(data.path(), &master, KeyLength::Bits256).expect("a file");
+            (read.said.err(), start.elapsed() > Duration::from_millis(80))
+        };
+        // The clear head gives the version; the rest is of no key.
+        let mut page = vec![7; UNIT];
+        page[8..12].copy_from_slice(&1300u32.to_le_bytes());
+        assert_eq!(said(&page), (Some(ControlError::Checksum), true));
+        page[8..12].copy_from_slice(&9999u32.to_le_bytes());
+        assert_eq!(said(&page), (Some(ControlError::Version(9999)), false));
+    }
+}

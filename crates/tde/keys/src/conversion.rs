@@ -54,3 +54,39 @@ pub fn refuse_converting(data: &Path) -> Result<(), Converting> {
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgseal_crypto::KeyId;
+    use pgseal_storage::journal::Phase;
+
+    /// A journal that cannot be read may be one, so it is refused as well.
+    #[test]
+    fn a_cluster_that_is_being_converted_is_refused() {
+        let data = tempfile::tempdir().expect("a directory");
+        let path = data.path().join(DIR).join(JOURNAL);
+        assert!(refuse_converting(data.path()).is_ok(), "a plain cluster");
+        fs::create_dir(data.path().join(DIR)).expect("a directory");
+        assert!(refuse_converting(data.path()).is_ok(), "a sealed cluster");
+        let begun = Journal {
+            kind: Kind::Seal,
+            phase: Phase::Storing,
+            wal_segment_size: 1 << 20,
+            catalog_version: 202_209_061,
+            system_id: 7,
+            from: None,
+            to: Some(KeyId([1; 16])),
+        };
+        fs::write(&path, begun.encode()).expect("a file");
+        assert_eq!(journal(data.path()).expect("a journal"), Some(begun));
+        let refused = || refuse_converting(data.path()).expect_err("it is being converted");
+        assert!(matches!(refused(), Converting::Begun(_, Kind::Seal)));
+        assert_eq!(refused().code(), Code::Busy);
+        fs::write(&path, "half").expect("a file");
+        assert!(matches!(refused(), Converting::Journal(..)));
+        fs::remove_file(&path).expect("a file");
+        fs::create_dir(&path).expect("a directory");
+        assert!(matches!(refused(), Converting::Read(..)));
+    }
+}

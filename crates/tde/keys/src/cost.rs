@@ -131,6 +131,16 @@ fn total_kib(meminfo: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    /// The machine that runs this has a gigabyte at least, and less than an exabyte.
+    #[test]
+    fn the_memory_of_this_machine_is_known() {
+        assert!(
+            (1 << 20..1 << 50).contains(&available_kib()),
+            "{}",
+            available_kib()
+        );
+    }
+
     #[test]
     fn between_floor_and_an_eighth_of_memory() {
         let mib = 1024;

@@ -282,4 +282,22 @@ pub mod tests {
         assert!(!again.covers(&roots(&["/two", "/three"])));
         assert!(KeySet::decode(&record[..record.len() - 1]).is_err());
     }
+
+    #[test]
+    fn a_set_is_divided_by_clusters() {
+        let set = KeySet {
+            keys: vec![key("/one", 1), key("/two", 2), key("/alias", 1)],
+            files: [PathBuf::from("/etc/passphrase")].into(),
+        };
+        let sets = set.by_cluster();
+        let roots = sets
+            .iter()
+            .map(|set| set.keys().iter().map(|key| key.root.as_path()).collect());
+        let expected = [vec!["/one", "/alias"], vec!["/two"]];
+        assert_eq!(
+            roots.collect::<Vec<Vec<_>>>(),
+            expected.map(|roots| roots.into_iter().map(Path::new).collect::<Vec<_>>())
+        );
+        assert!(sets.iter().all(|set| set.files.len() == 1));
+    }
 }

@@ -443,6 +443,54 @@ mod tests {
         ));
     }
 
+    /// A cluster that has lost its key directory gets one again, with the access and the owner of
+    /// its data directory.
+    #[test]
+    fn what_is_made_belongs_to_the_clusters_owner() {
+        let data = tempfile::tempdir().expect("a directory");
+        set_mode(data.path(), 0o750).expect("it is ours");
+        if geteuid().is_root() {
+            let dir = File::open(data.path()).expect("a directory");
+            fchown(&dir, Some(4711), Some(4712)).expect("root may");
+        }
+        let owner = |path: &Path| {
+            let found = fs::metadata(path).expect("it is there");
+            (found.uid(), found.gid())
+        };
+        let dir = KeyDir::of(data.path());
+        dir.make().expect("room");
+        let mode = fs::metadata(&dir.path).expect("it is made").permissions();
+        assert_eq!(mode.mode() & 0o7777, 0o750);
+        let file = dir.path.join(SETTINGS);
+        write_durably(&file, b"text").expect("room");
+        assert_eq!([owner(&dir.path), owner(&file)], [owner(data.path()); 2]);
+    }
+
+    /// What is not a file is neither taken for a missing one nor removed.
+    #[test]
+    fn a_directory_in_place_of_a_file_is_an_error() {
+        let (_data, dir) = made(0o700);
+        let aside = dir.path.join(ASIDE);
+        fs::create_dir(&aside).expect("room");
+        assert!(matches!(dir.lock(), Err(KeyBinError::Leftover(..))));
+        let error = write_durably(&aside, b"new").expect_err("it is no file");
+        assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+        fs::remove_file(dir.key_bin()).expect("a file");
+        assert!(matches!(dir.bytes(), Err(KeyBinError::Missing(_))));
+        fs::create_dir(dir.key_bin()).expect("room");
+        assert!(matches!(dir.bytes(), Err(KeyBinError::Read(..))));
+    }
+
+    /// A file that is too long is read so far that this shows, and no further.
+    #[test]
+    fn a_file_that_is_too_long_is_not_read_to_its_end() {
+        let (_data, dir) = made(0o700);
+        for (stored, read) in [(MAX_FILE, MAX_FILE), (MAX_FILE + 9, MAX_FILE + 1)] {
+            fs::write(dir.key_bin(), vec![1; stored]).expect("room");
+            assert_eq!(dir.bytes().expect("a file").len(), read);
+        }
+    }
+
     /// A rekey keeps the old header beside the new one; a key file that was copied by hand has
     /// none.
     #[test]

@@ -252,6 +252,15 @@ mod tests {
         }
     }
 
+    /// What cannot be read may forbid something, so it is not passed over.
+    #[test]
+    fn a_policy_that_cannot_be_read_is_an_error() {
+        let etc = Etc::new();
+        fs::create_dir(etc.0.path().join("policy.toml")).expect("a directory");
+        let read = etc.machine().is_external();
+        assert!(matches!(read, Err(MachineError::Read(..))));
+    }
+
     #[test]
     fn nothing_is_said_by_default() {
         let etc = Etc::new();

@@ -34,3 +34,32 @@ pub fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
     fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
     Ok(file.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::FileExt;
+
+    /// A program gets keys by it, and nobody may put others in their place.
+    #[test]
+    fn a_sealed_memfd_never_changes() {
+        let file = File::from(sealed(b"keys").expect("memory"));
+        assert!(file.write_at(b"x", 0).is_err());
+        assert!(file.set_len(0).is_err() && file.set_len(5).is_err());
+        let more = FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_FUTURE_WRITE);
+        assert!(fcntl(&file, more).is_err());
+        let mut bytes = [0; 5];
+        assert_eq!(file.read_at(&mut bytes, 0).expect("memory"), 4);
+        assert_eq!(&bytes[..4], b"keys");
+    }
+
+    #[test]
+    fn a_memfd_of_ours_is_told_by_its_name() {
+        let ours = sealed(b"").expect("memory");
+        assert!(is_ours(ours.as_raw_fd()));
+        let other = memfd_create(c"other", MFdFlags::empty()).expect("memory");
+        assert!(!is_ours(other.as_raw_fd()));
+        assert!(!is_ours(-1));
+    }
+}

@@ -351,6 +351,37 @@ mod tests {
         assert!(!with(&[|asked| asked.copy_from = Some("/other".into())]).is_more_than_a_copy());
     }
 
+    /// Only a passphrase that is asked for, or read from a file, makes its slot.
+    #[test]
+    fn either_of_two_options_names_a_passphrase() {
+        for (change, expected) in [(PASSPHRASE, true), (PASSPHRASE_FROM, true), (FILE, false)] {
+            let slots = with(&[change]).slots().expect("one way");
+            let is_passphrase = |slot: &NewSlot| matches!(slot, NewSlot::Passphrase { .. });
+            assert_eq!(slots.iter().any(is_passphrase), expected);
+        }
+        assert!(matches!(argon2_memory("64MiB"), Ok(65_536)));
+        assert!(matches!(
+            argon2_memory("1MiB"),
+            Err(NewKeyError::Memory(..))
+        ));
+    }
+
+    /// Where it cannot be seen whether the other cluster is sealed, no new key is made.
+    #[test]
+    fn the_key_of_a_cluster_that_cannot_be_looked_at_is_not_made_anew() {
+        let data = tempfile::tempdir().expect("a directory");
+        let same_as = |path: PathBuf| {
+            let mut protection = with(&[]);
+            protection.same_as = Some(path);
+            protection.sealed_other().is_some()
+        };
+        assert!(!same_as(data.path().to_owned()), "a plain cluster");
+        std::fs::write(data.path().join("file"), "").expect("a file");
+        assert!(same_as(data.path().join("file")), "not a directory");
+        std::fs::create_dir(data.path().join(keybin::DIR)).expect("a directory");
+        assert!(same_as(data.path().to_owned()), "a sealed cluster");
+    }
+
     #[test]
     fn all_slots_that_are_named_are_made() {
         let file = with(&[PASSPHRASE_FROM, COMMAND, PROVIDER, FILE, WRAP, UNWRAP]);

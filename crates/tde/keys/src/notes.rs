@@ -171,7 +171,7 @@ impl Notebook {
         let dir = data.join(DIR);
         let has = |note: &SlotNote| {
             let mut slots = file.slots().iter();
-            slots.any(|slot| slot.id == note.slot && slot.fingerprint() == note.fingerprint)
+            slots.any(|slot| slot.fingerprint() == note.fingerprint)
         };
         self.slots.retain(has);
         self.slots.sort_by_key(|note| note.slot);
@@ -278,6 +278,64 @@ mod tests {
         };
         assert_eq!(file.add(kind), Ok(1));
         assert_eq!(about(data.path(), &file, 0), None);
+    }
+
+    /// A slot that was made now, opened as it was made; its label has no control characters.
+    #[test]
+    fn a_new_slot_is_noted_with_its_label() {
+        let (data, file) = cluster(2);
+        let mut notebook = Notebook::open(data.path(), &file, &master());
+        notebook.made(&file, 2, Some("of the\tvault"));
+        assert_eq!(
+            notebook.label(2),
+            Some(plain_text("of the\tvault").as_str())
+        );
+        let note = notebook
+            .slots()
+            .iter()
+            .find(|note| note.slot == 2)
+            .expect("a note");
+        let now = now().time;
+        for stamp in [&note.made, &note.proved] {
+            let time = stamp.as_ref().expect("a time").time;
+            assert!((now - 60..=now).contains(&time));
+        }
+        notebook.made(&file, 2, None);
+        assert_eq!(notebook.label(2), None);
+    }
+
+    /// Only a file that was never changed, and says when it was made, tells when its slots were.
+    #[test]
+    fn slots_of_a_cluster_without_a_time_have_none() {
+        let times = |created: u64, writes: usize| {
+            let (data, file) = cluster(1);
+            let header = Header {
+                created,
+                ..file.header().clone()
+            };
+            let mut file = KeyFile::new(header.clone());
+            let payload = Payload::encode(&master(), &header);
+            file.add(SlotKind::Plain { payload }).expect("room");
+            (0..writes).for_each(|_| drop(file.write(&master())));
+            let notebook = Notebook::open(data.path(), &file, &master());
+            notebook.slots()[0].made.as_ref().map(|made| made.time)
+        };
+        assert_eq!(times(77, 1), Some(77));
+        assert_eq!(times(77, 2), None);
+        assert_eq!(times(0, 1), None);
+    }
+
+    /// Notes that are no file, or are longer than any, are lost, and it is said.
+    #[test]
+    fn notes_that_cannot_be_read_are_not_missing() {
+        let (data, file) = cluster(1);
+        let path = data.path().join(DIR).join(NAME);
+        fs::write(&path, vec![0; MAX_NOTES + 9]).expect("a file");
+        assert!(matches!(read(data.path()), Err(ReadError::Notes(_))));
+        fs::remove_file(&path).expect("a file");
+        fs::create_dir(&path).expect("a directory");
+        let notebook = Notebook::open(data.path(), &file, &master());
+        assert!(matches!(notebook.lost(), Some(ReadError::Io(..))));
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub fn remove(data: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{symlink, PermissionsExt};
+    use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 
     #[test]
     fn it_has_the_rights_of_the_directory_and_fits_a_terminal() {
@@ -75,6 +75,24 @@ mod tests {
             remove(data.path()).expect("it is gone");
         }
         assert!(TEXT.lines().all(|line| line.len() <= 80));
+    }
+
+    /// A file that is right is left alone, because a backup's manifest may list it.
+    #[test]
+    fn what_is_there_already_is_not_written_again() {
+        let data = tempfile::tempdir().expect("a directory");
+        let path = path(data.path());
+        write(data.path()).expect("a file");
+        let inode = || fs::metadata(&path).expect("it is there").ino();
+        let first = inode();
+        write(data.path()).expect("it is there already");
+        assert_eq!(inode(), first);
+        fs::write(&path, "other").expect("a file");
+        write(data.path()).expect("a file");
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), TEXT);
+        fs::remove_file(&path).expect("a file");
+        fs::create_dir(&path).expect("a directory");
+        assert!(remove(data.path()).is_err(), "it is not ours");
     }
 
     #[test]

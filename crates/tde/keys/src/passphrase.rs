@@ -291,3 +291,66 @@ fn checked(bytes: Zeroizing<Vec<u8>>) -> Result<Zeroizing<Vec<u8>>, PassphraseEr
         _ => Ok(bytes),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of a passphrase of so many bytes, and what follows it.
+    fn file(len: usize, end: &str) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("passphrase");
+        std::fs::write(&path, "x".repeat(len) + end).expect("a file");
+        (dir, path)
+    }
+
+    #[test]
+    fn the_first_line_is_read_up_to_the_longest() {
+        for (len, end) in [(1, "\n"), (8, "\r\nmore\n"), (MAX, ""), (MAX, "\n")] {
+            let (_dir, path) = file(len, end);
+            let secret = Source::of_options(Some(path), None).read("");
+            assert_eq!(secret.expect("a passphrase").len(), len);
+        }
+        for (len, end, expected) in [
+            (0, "\n", "empty"),
+            (0, "", "empty"),
+            (MAX + 1, "", "longer than"),
+        ] {
+            let (_dir, path) = file(len, end);
+            let error = Source::of_options(Some(path), None).read("").err();
+            assert!(error.is_some_and(|error| error.to_string().contains(expected)));
+        }
+    }
+
+    #[test]
+    fn a_new_passphrase_that_is_short_is_refused() {
+        for (len, allow_weak, expected) in [
+            (SHORT, false, true),
+            (SHORT - 1, false, false),
+            (1, true, true),
+        ] {
+            let (_dir, path) = file(len, "\n");
+            let read = read_new(Some(&path), "--file", allow_weak);
+            assert_eq!(read.is_ok(), expected, "{len}");
+        }
+    }
+
+    /// Only who types may be asked again, and an option that names a file is told to who cannot.
+    #[test]
+    fn what_is_named_is_not_asked_for() {
+        let path = || Some(PathBuf::from("/passphrase"));
+        let unnamed = Source::of_options(None, None).by_option("--file");
+        assert_eq!(unnamed.is_asked(), env::var_os(FILE).is_none());
+        assert_eq!(unnamed.or_file(path()).file(), path());
+        assert!(unnamed.advice().ends_with("or name a file with --file"));
+        assert!(Source::default().advice().contains("the path of a file"));
+        for named in [
+            Source::of_options(path(), Some(3)),
+            Source::of_options(None, Some(3)),
+        ] {
+            let file = named.file();
+            assert!(!named.is_asked() && !named.is_unnamed());
+            assert_eq!(named.or_file(Some("/other".into())).file(), file);
+        }
+    }
+}

@@ -22,3 +22,24 @@ pub fn check_cluster(data: &Path) -> Result<(), Unsupported> {
         Err(_) => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_the_directory_counts() {
+        let data = tempfile::tempdir().expect("a directory");
+        let check = || check_cluster(data.path());
+        assert!(check().is_ok(), "no cluster");
+        for (text, expected) in [
+            ("15\n", true),
+            ("18\n", true),
+            ("9.6\n", false),
+            ("x\n", false),
+        ] {
+            fs::write(data.path().join("PG_VERSION"), text).expect("a file");
+            assert_eq!(check().is_ok(), expected, "{text}");
+        }
+    }
+}

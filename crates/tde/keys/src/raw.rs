@@ -52,3 +52,26 @@ fn errno(error: &io::Error) -> Errno {
 pub fn words(errno: Errno) -> &'static str {
     Name::from_raw(errno.0).desc()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_raw_file_is_read_and_never_written() {
+        let path = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(&path, b"stored").expect("a file");
+        // Open for writing too, so that nothing else refuses it.
+        let file = File::options().read(true).write(true).open(&path);
+        let raw = Raw(file.expect("it is there"));
+        let mut bytes = [0; 8];
+        assert_eq!(raw.read_at(&mut bytes, 2), Ok(4));
+        assert_eq!(&bytes[..4], b"ored");
+        assert_eq!(raw.size(), Ok(6));
+        assert_eq!(raw.write_at(b"x", 0), Err(READ_ONLY));
+        assert_eq!(raw.set_size(0), Err(READ_ONLY));
+        assert_eq!(raw.allocate(0, 100), Err(READ_ONLY));
+        assert_eq!(std::fs::read(&path).expect("it is there"), b"stored");
+        assert_eq!(words(READ_ONLY), "Read-only file system");
+    }
+}

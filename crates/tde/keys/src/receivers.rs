@@ -68,3 +68,42 @@ pub fn write(
         .and_then(|()| File::open(&dir)?.sync_all())
         .map_err(|error| ReceiversError::Write(path, error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keybin::KeyDir;
+    use pgseal_format::{ListedToken, TokenId};
+
+    fn master(byte: u8) -> MasterKey {
+        MasterKey::from_bytes(&mut [byte; 32])
+    }
+
+    /// A list that is lost takes all revocations back, so only a missing one is an empty one.
+    #[test]
+    fn a_list_reads_back_and_is_not_passed_over() {
+        let data = tempfile::tempdir().expect("a directory");
+        let path = data.path().join(DIR).join(NAME);
+        fs::create_dir(data.path().join(DIR)).expect("a directory");
+        let read = |byte| read(data.path(), &master(byte));
+        let token = ListedToken {
+            id: TokenId([7; 8]),
+            expiry: 0,
+            granted: 1,
+            revoked: 2,
+            role: Vec::new(),
+        };
+        let mut list = read(1).expect("no list");
+        assert!(list.add(token));
+        let dir = KeyDir::of(data.path());
+        let locked = dir.lock().expect("nobody else changes it");
+        write(&locked, data.path(), &mut list, &master(1)).expect("room");
+        let revokes = |byte| read(byte).expect("a list").revokes(TokenId([7; 8]));
+        assert_eq!([revokes(1), revokes(2)], [true, false], "of another key");
+        fs::write(&path, vec![0; MAX_LIST + 9]).expect("a file");
+        assert!(matches!(read(1), Err(ReceiversError::List(..))));
+        fs::remove_file(&path).expect("a file");
+        fs::create_dir(&path).expect("a directory");
+        assert!(matches!(read(1), Err(ReceiversError::Read(..))));
+    }
+}

@@ -204,6 +204,16 @@ mod tests {
         }
     }
 
+    /// A server may run where the file cannot be read, so it counts as no stopped one.
+    #[test]
+    fn a_pid_file_that_cannot_be_read() {
+        let data = tempfile::tempdir().unwrap();
+        let pid_file = data.path().join(PID_FILE);
+        assert_eq!(named(&pid_file).unwrap(), None);
+        fs::create_dir(&pid_file).unwrap();
+        assert!(matches!(named(&pid_file), Err(PidFileError::Read(..))));
+    }
+
     #[test]
     fn a_file_that_is_written_meanwhile() {
         let data = tempfile::tempdir().unwrap();

@@ -114,6 +114,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_refusal_names_the_option() {
+        for (kind, reason, option) in [
+            (
+                Kind::UnwrapCommand,
+                "runs no command",
+                "--key-unwrap-command",
+            ),
+            (
+                Kind::KeyCommand,
+                "runs no command",
+                "--encryption-key-command",
+            ),
+            (Kind::Provider, "asks no provider", "--key-provider"),
+        ] {
+            let text = SourceError::External(kind).to_string();
+            assert!(text.contains(reason) && text.ends_with(option), "{text}");
+        }
+    }
+
+    #[test]
     fn the_order_of_sources() {
         let some = |text: &str| Some(text.to_owned());
         let mut sources = Sources {
