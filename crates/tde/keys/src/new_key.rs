@@ -422,7 +422,12 @@ mod tests {
         }
         let pair = slots(&[PLAIN, WRAP, UNWRAP]);
         assert!(matches!(pair, Err(NewKeyError::PlainAndMore)));
-        for half in [[NO_WRAP, UNWRAP], [WRAP, NO_UNWRAP]] {
+        for half in [
+            [NO_WRAP, UNWRAP],
+            [WRAP, NO_UNWRAP],
+            [WRAP, FILE],
+            [UNWRAP, FILE],
+        ] {
             assert!(matches!(slots(&half), Err(NewKeyError::HalfAPair)));
         }
     }

@@ -271,6 +271,7 @@ mod tests {
     fn a_slot_that_another_tool_put_there_has_no_note() {
         let (data, mut file) = cluster(1);
         note_proofs(data.path(), &file, &master(), &[1]).expect("it is ours");
+        assert!(about(data.path(), &file, 0).is_some());
         file.remove(1);
         let kind = SlotKind::Command {
             unwrap: "cat %p".to_owned(),

@@ -83,6 +83,8 @@ mod tests {
         let data = tempfile::tempdir().expect("a directory");
         let path = path(data.path());
         write(data.path()).expect("a file");
+        // It keeps its number while it has this name too.
+        fs::hard_link(&path, data.path().join("kept")).expect("a link");
         let inode = || fs::metadata(&path).expect("it is there").ino();
         let first = inode();
         write(data.path()).expect("it is there already");

@@ -4,7 +4,7 @@ use pgseal_crypto::{KeyLength, MasterKey, Suite};
 use pgseal_format::{
     ClusterId, Header, KeyFile, KeyImage, Payload, PayloadError, Slot, SlotKind, UnverifiedKeyFile,
 };
-use pgseal_keys::{add_slot, open_text, RewriteError, Store};
+use pgseal_keys::{add_slot, open_text, remove_slot, RewriteError, Store};
 
 /// A directory with a key file; every step counts, and the power goes at one of them.
 #[derive(Clone, Default)]
@@ -172,6 +172,36 @@ fn a_slot_that_does_not_open_is_never_published() {
     ));
     assert_eq!(directory.published, before);
     assert_eq!(directory.aside, b"", "it may be the key in clear");
+}
+
+/// No slot goes on its own proof, or on that of a slot that is not there: nothing is written.
+#[test]
+fn a_slot_goes_only_if_another_one_is_proved() {
+    let (mut directory, mut file) = start();
+    directory.steps_left = usize::MAX;
+    let added = add_slot(
+        &mut directory,
+        &mut file,
+        &master(),
+        slot("new"),
+        None,
+        open,
+    );
+    assert_eq!(added.expect("room"), 2);
+    directory.steps_left = 0;
+    for (old, proved) in [(2, 2), (1, 3), (3, 2)] {
+        let removed =
+            remove_slot::<_, PayloadError>(&mut directory, &mut file, &master(), old, proved);
+        assert!(
+            matches!(removed, Err(RewriteError::ReadBack)),
+            "{old} {proved}"
+        );
+        assert_eq!(file.slots().len(), 2);
+    }
+    directory.steps_left = usize::MAX;
+    let removed = remove_slot::<_, PayloadError>(&mut directory, &mut file, &master(), 1, 2);
+    assert!(removed.is_ok());
+    assert_eq!(names(&directory.published), ["new"]);
 }
 
 #[test]

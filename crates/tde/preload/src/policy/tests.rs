@@ -1,5 +1,6 @@
 //! Tables of how files are opened, over all roles, connections, classes and flags.
 
+mod protected;
 mod streams;
 
 use super::*;
