@@ -6,7 +6,7 @@ use clap::Subcommand;
 use crate::host::serve::Serve;
 use crate::options::{CompareArgs, ReportArgs, RunOptions};
 use crate::recipes::{
-    checksums, cipher, confidential, readonly, tpcb, tprocc, upgrade, worst, Recipe,
+    checksums, cipher, confidential, readonly, tpcb, tpch, tprocc, upgrade, worst, Recipe,
 };
 
 /// The recipes, and what is done with their reports.
@@ -26,6 +26,8 @@ pub enum Command {
     Worst(Box<worst::Worst>),
     /// Encrypted columns, through the proxy, beside plain ones
     Confidential(Box<confidential::Confidential>),
+    /// TPC-H's queries on encrypted columns, beside plain ones
+    Tpch(Box<tpch::Tpch>),
     /// Speed of the page cipher, beside AWS-LC and OpenSSL
     Cipher(cipher::Cipher),
     /// Compare two reports; exit status 1 if something got worse
@@ -62,6 +64,7 @@ impl Command {
             Self::Upgrade(args) => Task::Run(&args.run, Box::new(args.recipe())),
             Self::Worst(args) => Task::Run(&args.run, Box::new(args.recipe())),
             Self::Confidential(args) => Task::Run(&args.run, Box::new(args.recipe())),
+            Self::Tpch(args) => Task::Run(&args.run, Box::new(args.recipe())),
             Self::Cipher(args) => Task::Cipher(args),
             Self::Compare(args) => Task::Compare(args),
             Self::Report(args) => Task::Report(args),

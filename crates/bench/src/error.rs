@@ -49,6 +49,16 @@ pub enum BenchError {
     /// A load ended within the time of a client that does nothing.
     #[error("\"{0}\" takes no longer than a client that does nothing, so its time cannot be measured: make the load larger, for example with --megabytes")]
     TooShort(String),
+    /// A query has another result on encrypted columns.
+    #[error("the result of \"{query}\" on {variant} differs from that on plain columns:\n{rows}")]
+    Differs {
+        /// Its name.
+        query: String,
+        /// The contender's name.
+        variant: String,
+        /// The first rows that differ.
+        rows: String,
+    },
     /// Ctrl-C, or SIGTERM.
     #[error("interrupted")]
     Interrupted,

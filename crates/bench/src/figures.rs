@@ -151,7 +151,8 @@ impl<'a> Pairs<'a> {
     fn of(case: &'a Case, variant: &str) -> Self {
         let pair = |round: &'a Round| {
             let (own, stock) = (round.samples.get(variant)?, round.samples.get(STOCK)?);
-            Some((round, own, stock))
+            let both_ran = own.refused.is_none() && stock.refused.is_none();
+            both_ran.then_some((round, own, stock))
         };
         Self(case.rounds.iter().filter_map(pair).collect())
     }

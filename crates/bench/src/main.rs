@@ -62,6 +62,7 @@ impl Exit for BenchFailure {
             | BenchError::Start(..)
             | BenchError::Program { .. }
             | BenchError::ServerDied { .. }
+            | BenchError::Differs { .. }
             | BenchError::Output(_)
             | BenchError::Report(..) => Code::Io,
         }

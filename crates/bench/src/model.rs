@@ -20,7 +20,7 @@ pub const STOCK: &str = "stock";
 pub struct Report {
     /// Layout of this file; a published number never changes its meaning.
     pub format: u32,
-    /// `readonly`, `tpcb`, `checksums`, `tprocc`, `upgrade`, `worst`, `confidential` or `cipher`.
+    /// `readonly`, `tpcb`, `checksums`, `tprocc`, `upgrade`, `worst`, `confidential`, `tpch` or `cipher`.
     pub recipe: String,
     /// Where it ran.
     pub machine: Machine,
@@ -117,6 +117,8 @@ pub enum Metric {
     NewOrdersPerMinute,
     /// Seconds that a task takes: less is better.
     Seconds,
+    /// Seconds that a query takes: less is better, and a ratio says more than a loss.
+    QuerySeconds,
     /// Nanoseconds that a page takes: less is better.
     NanosecondsPerPage,
 }
@@ -147,7 +149,7 @@ impl Metric {
         match self {
             Self::TransactionsPerSecond => "tps",
             Self::NewOrdersPerMinute => "NOPM",
-            Self::Seconds => "s",
+            Self::Seconds | Self::QuerySeconds => "s",
             Self::NanosecondsPerPage => "ns/page",
         }
     }
@@ -215,6 +217,9 @@ pub struct Sample {
     /// Over the run: name to (seconds since its begin, value); names carry their unit:
     /// `wal_write_kb_s`.
     pub curves: BTreeMap<String, Vec<(f64, f64)>>,
+    /// The SQLSTATE of a query that the variant does not run: then there is no value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 /// Counted by the library during a sample.

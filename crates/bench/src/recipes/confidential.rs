@@ -7,7 +7,6 @@
 
 mod board;
 mod clusters;
-mod companions;
 mod published;
 mod schema;
 mod stack;

@@ -6,10 +6,12 @@
 
 pub mod checksums;
 pub mod cipher;
+mod companions;
 pub mod confidential;
 mod pgbench;
 pub mod readonly;
 pub mod tpcb;
+pub mod tpch;
 pub mod tprocc;
 pub mod upgrade;
 pub mod worst;

@@ -14,6 +14,7 @@ pub(super) fn title(recipe: &str) -> String {
         "upgrade" => "pg_upgrade",
         "worst" => "the worst cases",
         "confidential" => "encrypted columns",
+        "tpch" => "TPC-H on encrypted columns",
         "cipher" => "the cipher alone",
         other => other,
     };
@@ -25,7 +26,7 @@ pub(super) fn value_name(metric: Metric) -> &'static str {
     match metric {
         Metric::TransactionsPerSecond => "transactions per second",
         Metric::NewOrdersPerMinute => "new orders per minute",
-        Metric::Seconds => "seconds",
+        Metric::Seconds | Metric::QuerySeconds => "seconds",
         Metric::NanosecondsPerPage => "nanoseconds per page",
     }
 }
@@ -43,7 +44,7 @@ pub(super) fn loss_name(metric: Metric) -> &'static str {
 pub(super) fn work_name(metric: Metric) -> &'static str {
     match metric {
         Metric::TransactionsPerSecond | Metric::NewOrdersPerMinute => "transaction",
-        Metric::Seconds => "run",
+        Metric::Seconds | Metric::QuerySeconds => "run",
         Metric::NanosecondsPerPage => "page",
     }
 }

@@ -21,7 +21,7 @@ use crate::host::process::{Cpu, Program};
 use crate::host::Host;
 use crate::model::{Pages, Sample};
 use crate::recipes::confidential::board::Board;
-use crate::recipes::confidential::companions::{self, Proxy};
+use crate::recipes::companions::{self, Proxy};
 use crate::recipes::confidential::schema::{self, Loaded};
 use crate::recipes::confidential::stack::Stack;
 use crate::recipes::confidential::{Cell, EncryptedColumns};

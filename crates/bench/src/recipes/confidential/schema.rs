@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{files, BenchError};
 use crate::host::cluster::{Cluster, Server, Settings};
 use crate::host::Host;
-use crate::recipes::confidential::companions::{owner, Proxy};
+use crate::recipes::companions::{self, Proxy};
 use crate::recipes::confidential::EncryptedColumns;
 
 /// The database of a plain cluster.
@@ -70,7 +70,7 @@ pub(super) fn load(recipe: &EncryptedColumns, host: &Host) -> Result<Loaded, Ben
     encrypted.configure("encdb.evaluator = inline\n")?;
     let identity = home.join("owner");
     let mut server = encrypted.start(stock, host)?;
-    requires_extension(&mut server)?;
+    companions::requires_extension(&mut server)?;
     let mut init = host.command(&host.tools.pgseal);
     host.run(init.args(["client", "init"]).arg(&identity))?;
     for database in [COLUMNS, WHOLE] {
@@ -84,16 +84,6 @@ pub(super) fn load(recipe: &EncryptedColumns, host: &Host) -> Result<Loaded, Ben
         encrypted,
         identity,
     })
-}
-
-fn requires_extension(server: &mut Server<'_>) -> Result<(), BenchError> {
-    let sql = "SELECT count(*) FROM pg_available_extensions WHERE name = 'encdb'";
-    match server.sql(&[sql])?.trim() {
-        "1" => Ok(()),
-        _ => Err(BenchError::Usage(
-            "the PostgreSQL of --pg has no extension encdb: install it with make install-extensions PG_CONFIG=…".to_owned(),
-        )),
-    }
 }
 
 fn fill_plain(
@@ -137,16 +127,7 @@ fn make_encrypted(
     let extension = "CREATE EXTENSION encdb".to_owned();
     let statements: Vec<_> = std::iter::once(extension).chain(tables).collect();
     run(server, database, &statements)?;
-    for words in [
-        &["key", "new"][..],
-        &["grant", "add", "--allow", "all"],
-        &["column", "add", "--all"],
-    ] {
-        let mut client = host.command(&host.tools.pgseal);
-        client.arg("client").args(words).args(["-d", database]);
-        server.run(owner(&mut client, identity))?;
-    }
-    Ok(())
+    companions::give_keys(database, server, identity, host)
 }
 
 fn fill_encrypted(

@@ -222,7 +222,7 @@ impl Clusters {
             system_s: cpu.system_s,
             pages: run.spent.pages,
             extra: BTreeMap::from([("hit_rate".to_owned(), run.hit_rate)]),
-            curves: BTreeMap::new(),
+            ..Sample::default()
         }
     }
 }

@@ -204,6 +204,7 @@ impl Running<'_> {
             pages: spent.pages,
             extra: BTreeMap::from([("deadlocks".to_owned(), outcome.deadlocks as f64)]),
             curves: probe::curves(&intervals, POINTS as usize),
+            ..Sample::default()
         })
     }
 }

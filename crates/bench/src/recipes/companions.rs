@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use nix::unistd::getuid;
 
 use crate::error::BenchError;
+use crate::host::cluster::Server;
 use crate::host::process::Program;
 use crate::host::{serve, Host};
 
@@ -26,6 +27,36 @@ pub(super) fn owner<'c>(command: &'c mut Command, identity: &Path) -> &'c mut Co
     command
         .env("PGSEAL_IDENTITY", identity)
         .env("PGSEAL_ACCEPT", "software")
+}
+
+/// Refuses a PostgreSQL that has no encrypted columns.
+pub(super) fn requires_extension(server: &mut Server<'_>) -> Result<(), BenchError> {
+    let sql = "SELECT count(*) FROM pg_available_extensions WHERE name = 'encdb'";
+    match server.sql(&[sql])?.trim() {
+        "1" => Ok(()),
+        _ => Err(BenchError::Usage(
+            "the PostgreSQL of --pg has no extension encdb: install it with make install-extensions PG_CONFIG=…".to_owned(),
+        )),
+    }
+}
+
+/// Gives an owner a data key, all grants, and the list of a database's encrypted columns.
+pub(super) fn give_keys(
+    database: &str,
+    server: &mut Server<'_>,
+    identity: &Path,
+    host: &Host,
+) -> Result<(), BenchError> {
+    for words in [
+        &["key", "new"][..],
+        &["grant", "add", "--allow", "all"],
+        &["column", "add", "--all"],
+    ] {
+        let mut client = host.command(&host.tools.pgseal);
+        client.arg("client").args(words).args(["-d", database]);
+        server.run(owner(&mut client, identity))?;
+    }
+    Ok(())
 }
 
 /// A running proxy.
