@@ -20,7 +20,8 @@ pub const STOCK: &str = "stock";
 pub struct Report {
     /// Layout of this file; a published number never changes its meaning.
     pub format: u32,
-    /// `readonly`, `tpcb`, `checksums`, `tprocc`, `upgrade`, `worst`, `confidential`, `tpch` or `cipher`.
+    /// `readonly`, `tpcb`, `checksums`, `tprocc`, `upgrade`, `worst`, `confidential`, `tpch` or
+    /// `cipher`.
     pub recipe: String,
     /// Where it ran.
     pub machine: Machine,

@@ -30,8 +30,8 @@ use queries::Query;
 use schema::Loaded;
 
 /// The bytes that a plain and an encrypted cluster take at scale factor 1, with indexes and WAL.
-const BYTES_PLAIN: f64 = 4e9;
-const BYTES_ENCRYPTED: f64 = 16e9;
+const BYTES_PLAIN: u64 = 4_000_000_000;
+const BYTES_ENCRYPTED: u64 = 16_000_000_000;
 /// WAL and catalogs of a cluster.
 const BYTES_PER_CLUSTER: u64 = 1200 << 20;
 const BYTES_PER_CONNECTION: u64 = 512 << 20;
@@ -44,7 +44,7 @@ pub struct Tpch {
     pub(crate) run: RunOptions,
     /// Scale factor: at 1, lineitem has six million rows [default: 0.1; --quick: 0.02]
     #[arg(long, value_name = "FACTOR", value_parser = scale)]
-    scale: Option<f64>,
+    scale: Option<Scale>,
     /// Encrypt the keys, too
     #[arg(long)]
     keys: bool,
@@ -108,18 +108,37 @@ impl std::fmt::Display for Form {
     }
 }
 
-/// A scale factor that gives each table some rows, and that fits a machine.
-fn scale(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(scale) if (0.001..=100.0).contains(&scale) => Ok(scale),
-        _ => Err("write a number from 0.001 to 100".to_owned()),
+/// A scale factor, in thousandths: so a table has a whole number of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Scale(u32);
+
+impl Scale {
+    /// Returns what there is at this scale, of something of which there is so much at scale 1.
+    fn of(self, at_one: u64) -> u64 {
+        at_one * u64::from(self.0) / 1000
     }
+
+    fn factor(self) -> f64 {
+        f64::from(self.0) / 1000.0
+    }
+}
+
+/// `0.02`, with at most three digits behind the point.
+fn scale(text: &str) -> Result<Scale, String> {
+    let (whole, behind) = text.split_once('.').unwrap_or((text, ""));
+    let thousandths = match behind.len() {
+        0..=3 => format!("{whole}{behind:0<3}").parse().ok(),
+        _ => None,
+    };
+    let sensible = thousandths.filter(|scale| (1..=100_000).contains(scale));
+    let wrong = "write a number from 0.001 to 100, with three digits behind the point at most";
+    sensible.map(Scale).ok_or_else(|| wrong.to_owned())
 }
 
 /// The recipe.
 #[derive(Debug, Clone)]
 pub struct TpcH {
-    scale: f64,
+    scale: Scale,
     keys: bool,
     queries: Vec<Query>,
     forms: Vec<Form>,
@@ -132,7 +151,8 @@ pub struct TpcH {
 impl Tpch {
     /// The recipe that they ask for.
     pub fn recipe(&self) -> TpcH {
-        let scale = self.scale.unwrap_or(if self.run.quick { 0.02 } else { 0.1 });
+        let usual = Scale(if self.run.quick { 20 } else { 100 });
+        let scale = self.scale.unwrap_or(usual);
         let wanted = |query: &Query| match &self.query {
             Some(numbers) => numbers.contains(&query.number),
             None => true,
@@ -140,7 +160,10 @@ impl Tpch {
         TpcH {
             scale,
             keys: self.keys,
-            queries: queries::all(scale).into_iter().filter(wanted).collect(),
+            queries: queries::all(scale.factor())
+                .into_iter()
+                .filter(wanted)
+                .collect(),
             forms: self.variant.clone(),
             repeat: self.repeat,
             defaults: Defaults {
@@ -160,7 +183,7 @@ impl TpcH {
 
     /// Buffers for all rows, at most an eighth of memory.
     fn buffers_mb(&self) -> u64 {
-        let all = (self.scale * BYTES_ENCRYPTED / 2.0) as u64 >> 20;
+        let all = self.scale.of(BYTES_ENCRYPTED / 2) >> 20;
         let eighth = machine::memory("MemTotal:") >> 23;
         all.min(eighth).max(MIN_BUFFERS_MB)
     }
@@ -200,7 +223,7 @@ impl Recipe for TpcH {
             false => "all columns except keys",
         };
         BTreeMap::from([
-            ("scale".to_owned(), self.scale.into()),
+            ("scale".to_owned(), self.scale.factor().into()),
             ("encrypted".to_owned(), encrypted.into()),
             ("repeated".to_owned(), self.repeat.into()),
             (
@@ -225,10 +248,16 @@ impl Recipe for TpcH {
 
     fn needs(&self, contenders: &[Contender]) -> Needs {
         let bytes = |encrypted| {
-            let data = if encrypted { BYTES_ENCRYPTED } else { BYTES_PLAIN };
-            (data * self.scale) as u64 + BYTES_PER_CLUSTER
+            let data = if encrypted {
+                BYTES_ENCRYPTED
+            } else {
+                BYTES_PLAIN
+            };
+            self.scale.of(data) + BYTES_PER_CLUSTER
         };
-        let copies = contenders.iter().map(|one| bytes(Form::of(one).is_encrypted()));
+        let copies = contenders
+            .iter()
+            .map(|one| bytes(Form::of(one).is_encrypted()));
         let buffers = self.buffers_mb() << 20;
         Needs {
             disk: copies.sum::<u64>() + bytes(false) + bytes(true),
@@ -251,10 +280,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scale_is_a_fraction_or_more() {
-        assert_eq!(scale("0.02"), Ok(0.02));
-        for wrong in ["0", "0.0001", "-1", "nan", "inf", "x"] {
+    fn a_scale_has_three_digits_behind_the_point() {
+        let of = ["0.02", "1", "0.001", "100", "2.5"].map(scale);
+        assert_eq!(
+            of,
+            [20, 1000, 1, 100_000, 2500].map(|scale| Ok(Scale(scale)))
+        );
+        for wrong in ["0", "0.0001", "-1", "nan", "inf", "x", "", ".", "100.001"] {
             assert!(scale(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(Scale(20).of(1_500_000), 30_000);
     }
 }

@@ -12,6 +12,7 @@ mod markdown;
 mod narrow;
 mod palette;
 mod plot;
+mod queries;
 mod tables;
 mod words;
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::words::{self, significant};
-use super::{Group, Measured, View};
+use super::{queries, Group, Measured, View};
 use crate::figures::{CipherShare, Figure};
 use crate::model::{Asked, CipherSpeed, Metric, Published, Report};
 use crate::statistics::Estimate;
@@ -154,6 +154,9 @@ fn rounds(report: &Report) -> String {
 
 /// The table of a group: each variant in each case, then what is known of others.
 pub(super) fn of_group(group: &Group) -> Table {
+    if group.metric() == Metric::QuerySeconds {
+        return queries::of_group(group);
+    }
     let extras: BTreeSet<&str> = (group.cases.iter().flat_map(|measured| &measured.figures))
         .flat_map(|figure| figure.extra.keys().map(String::as_str))
         .collect();
@@ -327,7 +330,7 @@ fn speed(metric: Metric, ns: f64) -> Option<String> {
     (metric == Metric::NanosecondsPerPage).then(|| format!("{:.2}", PAGE / ns))
 }
 
-fn without_empty(table: Table) -> Table {
+pub(super) fn without_empty(table: Table) -> Table {
     let Table {
         title,
         mut columns,
@@ -347,14 +350,14 @@ fn without_empty(table: Table) -> Table {
     }
 }
 
-fn left(name: &str) -> Column {
+pub(super) fn left(name: &str) -> Column {
     Column {
         name: name.to_owned(),
         number: false,
     }
 }
 
-fn right(name: &str) -> Column {
+pub(super) fn right(name: &str) -> Column {
     Column {
         name: name.to_owned(),
         number: true,

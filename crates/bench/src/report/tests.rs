@@ -339,3 +339,56 @@ fn an_hour_of_samples_makes_few_points() {
         .max();
     assert_eq!(longest, Some(240));
 }
+
+/// A query that each of two variants ran or refused.
+fn query(name: &str, seconds: [Option<f64>; 2]) -> Case {
+    let own = |seconds: Option<f64>, requests: f64| Sample {
+        extra: BTreeMap::from([("rows".to_owned(), 4.0), ("requests".to_owned(), requests)]),
+        refused: seconds.is_none().then(|| "0A000".to_owned()),
+        ..sample(seconds.unwrap_or(0.0), 1.0, 0)
+    };
+    let mut stock = own(Some(0.5), 0.0);
+    stock.extra.remove("requests");
+    let samples = BTreeMap::from([
+        ("stock".to_owned(), stock),
+        ("inline".to_owned(), own(seconds[0], 0.0)),
+        ("isolated".to_owned(), own(seconds[1], 17.0)),
+    ]);
+    Case {
+        name: name.to_owned(),
+        group: String::new(),
+        axis: None,
+        metric: Metric::QuerySeconds,
+        published: Vec::new(),
+        rounds: vec![Round {
+            number: 0,
+            set: 0,
+            samples,
+        }],
+        ..case("", 1.0, 1.0)
+    }
+}
+
+#[test]
+fn queries_have_ratios_and_a_refused_one_is_in_no_mean() {
+    let mut report = report();
+    report.variants = ["stock", "inline", "isolated"]
+        .map(|name| variant(name, None))
+        .into();
+    report.cases = vec![
+        query("Q1: a", [Some(1.0), Some(4.0)]),
+        query("Q2: b", [Some(4.0), None]),
+    ];
+    let text = markdown(&report, Form::Wide);
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).collect();
+    let expected = [
+        "| query               | rows | stock, ms | inline, times | isolated, times | isolated, requests |",
+        "| ------------------- | ---: | --------: | ------------: | --------------: | -----------------: |",
+        "| Q1: a               |    4 |     500.0 |          2.00 |            8.00 |                 17 |",
+        "| Q2: b               |    4 |     500.0 |          8.00 | refused (0A000) |                    |",
+        "| geometric mean      |      |           |          4.00 |            8.00 |                    |",
+        "| worst               |      |           |     8.00 (Q2) |       8.00 (Q1) |                    |",
+        "| refused, in no mean |      |           |               |               1 |                    |",
+    ];
+    assert_eq!(rows[..7], expected);
+}

@@ -26,7 +26,8 @@ pub(super) fn value_name(metric: Metric) -> &'static str {
     match metric {
         Metric::TransactionsPerSecond => "transactions per second",
         Metric::NewOrdersPerMinute => "new orders per minute",
-        Metric::Seconds | Metric::QuerySeconds => "seconds",
+        Metric::Seconds => "seconds",
+        Metric::QuerySeconds => "time of queries",
         Metric::NanosecondsPerPage => "nanoseconds per page",
     }
 }

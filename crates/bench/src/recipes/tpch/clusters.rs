@@ -163,12 +163,18 @@ impl Member {
 }
 
 fn configuration(form: Form, evaluator: &Path) -> String {
-    let place = if form.is_isolated() { "isolated" } else { "inline" };
-    let ahead = if form == Form::IsolatedNoReadAhead { "off" } else { "on" };
+    let place = if form.is_isolated() {
+        "isolated"
+    } else {
+        "inline"
+    };
+    let ahead = if form == Form::IsolatedNoReadAhead {
+        "off"
+    } else {
+        "on"
+    };
     let socket = evaluator.display();
-    format!(
-        "encdb.evaluator = {place}\nencdb.read_ahead = {ahead}\nencdb.socket = '{socket}'\n"
-    )
+    format!("encdb.evaluator = {place}\nencdb.read_ahead = {ahead}\nencdb.socket = '{socket}'\n")
 }
 
 impl Running<'_> {
@@ -334,6 +340,9 @@ mod tests {
         assert!(equal(&query, "inline", &plain, &rows("a|1\nb|2")).is_ok());
         let error = equal(&query, "inline", &plain, &rows("a|1")).expect_err("one is missing");
         let text = error.to_string();
-        assert!(text.contains("Q1: x") && text.contains("row 2: plain b|2"), "{text}");
+        assert!(
+            text.contains("Q1: x") && text.contains("row 2: plain b|2"),
+            "{text}"
+        );
     }
 }

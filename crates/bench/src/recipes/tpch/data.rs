@@ -12,6 +12,7 @@ use std::path::Path;
 use fastrand::Rng;
 
 use crate::error::{files, BenchError};
+use crate::recipes::tpch::Scale;
 
 const REGIONS: [&str; 5] = ["AFRICA", "AMERICA", "ASIA", "EUROPE", "MIDDLE EAST"];
 /// The nations, with their regions.
@@ -44,7 +45,12 @@ const NATIONS: [(&str, usize); 25] = [
 ];
 const SEGMENTS: &str = "AUTOMOBILE BUILDING FURNITURE HOUSEHOLD MACHINERY";
 const PRIORITIES: [&str; 5] = ["1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECIFIED", "5-LOW"];
-const INSTRUCTIONS: [&str; 4] = ["DELIVER IN PERSON", "COLLECT COD", "TAKE BACK RETURN", "NONE"];
+const INSTRUCTIONS: [&str; 4] = [
+    "DELIVER IN PERSON",
+    "COLLECT COD",
+    "TAKE BACK RETURN",
+    "NONE",
+];
 const MODES: [&str; 7] = ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"];
 const TYPES: [&str; 3] = [
     "STANDARD SMALL MEDIUM LARGE ECONOMY PROMO",
@@ -60,7 +66,8 @@ const COLOURS: &str = "amber apricot aqua ash auburn azure beige black blue bone
     lime linen magenta mahogany maize maroon mauve mint moss mustard navy ochre olive onyx orange \
     orchid peach pearl pewter pink plum puce red rose ruby rust saffron sage sand scarlet sepia \
     silver slate tan teal turquoise white";
-const WORDS: &str = "a about above after again all almost and are arrived at been before box boxes \
+const WORDS: &str =
+    "a about above after again all almost and are arrived at been before box boxes \
     broken by carefully changed counted crate damp delayed delivery door early every for found \
     from goods had has in invoice it label large late left letter light made many marked more \
     never next of old on order paid paper parcel partly price quick quiet rarely regular requests \
@@ -85,14 +92,14 @@ pub(super) struct Size {
 }
 
 impl Size {
-    /// Returns the numbers of rows at a scale factor.
-    pub(super) fn of(scale: f64) -> Self {
-        let rows = |at_one: f64| (at_one * scale).ceil() as i64;
+    /// Returns the numbers of rows at a scale.
+    pub(super) fn of(scale: Scale) -> Self {
+        let rows = |at_one| i64::try_from(scale.of(at_one)).expect("a scale is small");
         Self {
-            suppliers: rows(10_000.0).max(4),
-            parts: rows(200_000.0),
-            customers: rows(150_000.0),
-            orders: rows(1_500_000.0),
+            suppliers: rows(10_000),
+            parts: rows(200_000),
+            customers: rows(150_000),
+            orders: rows(1_500_000),
         }
     }
 }
@@ -107,7 +114,10 @@ pub(super) fn write(size: Size, seed: u64, directory: &Path) -> Result<(), Bench
     };
     let open = |name: &str| File::create(directory.join(format!("{name}.csv"))).map(BufWriter::new);
     for (name, rows) in [
-        ("region", Maker::regions as fn(&mut Maker, &mut Out) -> io::Result<()>),
+        (
+            "region",
+            Maker::regions as fn(&mut Maker, &mut Out) -> io::Result<()>,
+        ),
         ("nation", Maker::nations),
         ("supplier", Maker::suppliers),
         ("part", Maker::parts),
@@ -121,7 +131,9 @@ pub(super) fn write(size: Size, seed: u64, directory: &Path) -> Result<(), Bench
     let (orders, items) = (open("orders"), open("lineitem"));
     let (mut orders, mut items) = (orders.map_err(unwritable())?, items.map_err(unwritable())?);
     let written = maker.orders(&mut orders, &mut items);
-    let flushed = written.and_then(|()| orders.flush()).and_then(|()| items.flush());
+    let flushed = written
+        .and_then(|()| orders.flush())
+        .and_then(|()| items.flush());
     flushed.map_err(unwritable())
 }
 
@@ -388,8 +400,8 @@ mod tests {
 
     #[test]
     fn a_part_has_four_suppliers_at_every_scale() {
-        for scale in [0.0001, 0.001, 0.02, 0.1] {
-            let size = Size::of(scale);
+        for scale in [1, 2, 20, 100] {
+            let size = Size::of(Scale(scale));
             let maker = Maker {
                 size,
                 random: Rng::with_seed(1),

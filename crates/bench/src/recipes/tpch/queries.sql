@@ -1,7 +1,9 @@
--- TPC-H's 22 queries with the parameters of its validation run. Dates are computed beforehand.
--- Rows that the specification leaves in any order are ordered by a key. Literals within the argument
--- of an aggregate are in a subquery, and the year of a date is a function: the proxy refuses the
--- first, and the field of extract. PostgreSQL plans both as if they were written in place.
+-- TPC-H's 22 queries, with the parameters of its validation run. Dates are computed beforehand.
+-- Rows that the specification leaves in any order are ordered by a key.
+--
+-- The proxy refuses literals within the argument of an aggregate, and the field of extract. So the
+-- first are in a subquery, and the year of a date is a function. PostgreSQL plans both as if they
+-- were written in place.
 
 -- Q1: price summary
 SELECT l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice), sum(price), sum(charge),

@@ -190,7 +190,8 @@ fn fill(port: &str, rows: &Path, host: &Host) -> Result<(), BenchError> {
         psql.arg("-c")
             .arg(format!("ALTER TABLE {name} ADD PRIMARY KEY ({key})"));
         for columns in table.indexes {
-            psql.arg("-c").arg(format!("CREATE INDEX ON {name} ({columns})"));
+            psql.arg("-c")
+                .arg(format!("CREATE INDEX ON {name} ({columns})"));
         }
     }
     psql.args(["-c", "VACUUM ANALYZE"]);
@@ -239,7 +240,10 @@ mod tests {
         let of = |encrypted| partsupp.create(encrypted);
         assert!(of(Encrypted::None).contains("ps_supplycost numeric(15,2) NOT NULL"));
         let values = of(Encrypted::Values);
-        assert!(values.contains("(ps_partkey bigint NOT NULL") && values.contains("ps_availqty enc_int4"));
+        assert!(
+            values.contains("(ps_partkey bigint NOT NULL")
+                && values.contains("ps_availqty enc_int4")
+        );
         assert!(of(Encrypted::All).contains("ps_suppkey enc_int8"));
     }
 
