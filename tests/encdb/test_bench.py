@@ -122,6 +122,11 @@ class Tpch(Bench):
         ahead, alone = (samples[name]["extra"]["requests"] for name in ("isolated", "isolated-no-read-ahead"))
         self.assertGreater(alone, 10 * ahead)
 
+    def test_keys_may_be_encrypted_too(self):
+        queries = self.queries("--scale=0.001", "--keys", "--query=3,5,21", "--variant=isolated")
+        self.assertEqual([sample["refused"] for samples in queries.values() for sample in samples.values() if "refused" in sample], [])
+        self.assertEqual(list(queries), ["Q3", "Q5", "Q21"])
+
     def test_refusals(self):
         for option, why in (("--key-lengths=256", "leave --peer and --key-lengths out"), ("--scale=0", "from 0.001 to 100")):
             status, errors, report = self.bench("tpch", option)
