@@ -60,9 +60,9 @@ else
 TARGET = target
 endif
 FEATURES = $(addprefix --features ,$(FIPS) $(if $(filter-out no,$(PGSEAL_AWS)),pgseal-kms/aws))
-PACKAGES = $(FEATURES) -p pgseal $(addprefix -p pgseal-,preload evaluator bench kms proxy client-library in-process pgext test-programs)
+PACKAGES = $(FEATURES) -p pgseal $(addprefix -p pgseal-,preload evaluator bench kms pages proxy client-library in-process pgext test-programs)
 RELEASE = $(CARGO) build --release --locked --target-dir $(TARGET) $(PACKAGES) --lib --bin pgseal --bin pgseal-evaluator --bin pgseal-bench --bin pgseal-kms \
-	--bin pgseal-proxy --bin owner --bin taken_back
+	--bin pgseal-proxy --bin pgseal-pages --bin owner --bin taken_back
 
 # The command and the library, where `pgseal bindir` expects them; evaluator, benchmark and proxy beside the command. What wrappers run
 # starts with every program of PostgreSQL: static, it needs no loader, and is not preloaded itself.
@@ -140,11 +140,11 @@ demo-stop:
 # What judges a change is built faster than what is shipped. The client of AWS takes nine minutes to check, to build and to link; its
 # tests are in `make test-keys`. Ten programs and libraries are linked, and optimising each as a whole takes half of the build. What only
 # debuggers read takes time to write and to link.
-check lint test: export PGSEAL_AWS = no
-check lint test: export CARGO_PROFILE_RELEASE_LTO = off
-check lint test: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS = 16
-check lint test: export CARGO_PROFILE_RELEASE_DEBUG = 0
-check lint test: export CARGO_PROFILE_DEV_DEBUG = 0
+check docs lint test: export PGSEAL_AWS = no
+check docs lint test: export CARGO_PROFILE_RELEASE_LTO = off
+check docs lint test: export CARGO_PROFILE_RELEASE_CODEGEN_UNITS = 16
+check docs lint test: export CARGO_PROFILE_RELEASE_DEBUG = 0
+check docs lint test: export CARGO_PROFILE_DEV_DEBUG = 0
 
 check:
 	scripts/install-deps.sh build test lint
@@ -183,9 +183,12 @@ lint:
 	scripts/install-deps.sh build lint
 	scripts/lint.sh
 
+# The pages of commands come from the parsers of command lines, as --help and the man pages do.
 docs:
-	scripts/install-deps.sh docs
-	mdbook=$$(scripts/fetch-mdbook.sh) && $(PYTHON) scripts/book.py "$${mdbook##*: }"
+	scripts/install-deps.sh build docs
+	$(RELEASE)
+	$(TARGET)/release/pgseal-pages target/pages
+	mdbook=$$(scripts/fetch-mdbook.sh) && $(PYTHON) scripts/book.py "$${mdbook##*: }" target/pages/book
 
 clean:
 	$(CARGO) clean

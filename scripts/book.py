@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Usage: scripts/book.py MDBOOK
+"""Usage: scripts/book.py MDBOOK COMMANDS
 
 Writes the book of the pages that docs/SUMMARY.md names, into target/book, with the program MDBOOK; then checks that every
 link inside of it leads to a file and to a heading that are there. `make docs` runs it.
+
+COMMANDS is a directory of pages, one for each command, with a SUMMARY.md of its own: `pgseal-pages` writes it. The book has these
+pages below docs/commands.md.
 
 The book has the tree's own folders, so that links between pages, and to pages outside of docs/, stay as they are. Files that
 pages link to beside pages (reports, sources) are copied along. A link to a folder becomes its text: a book has no folders.
@@ -18,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SUMMARY = ROOT / "docs/SUMMARY.md"
+COMMANDS = Path("docs/commands.md")
 STAGE, BOOK = ROOT / "target/book-pages", ROOT / "target/book"
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 CODE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
@@ -42,7 +46,7 @@ def is_outside(target):
 
 
 def pages():
-    """The pages of the book, and the summary with names that begin at the tree's root."""
+    """The pages of the tree in the book, and the summary with names that begin at the tree's root."""
     text, names = SUMMARY.read_text(), []
 
     def from_root(link):
@@ -51,6 +55,29 @@ def pages():
         return f"[{link[1]}]({name})"
 
     return LINK.sub(from_root, text), names
+
+
+def with_commands(summary, commands):
+    """The summary with the pages of commands below the page that says what they are, and the names of these pages."""
+    names = []
+
+    def in_book(link):
+        names.append(COMMANDS.with_suffix("") / link[2])
+        return f"[{link[1]}]({names[-1]})"
+
+    listed = LINK.sub(in_book, (commands / "SUMMARY.md").read_text())
+    below = "".join(f"  {line}\n" for line in listed.splitlines())
+    above = f"({COMMANDS})\n"
+    if above not in summary:
+        sys.exit(f"{SUMMARY.relative_to(ROOT)} does not name {COMMANDS}")
+    return summary.replace(above, above + below), names
+
+
+def copied(path):
+    """Puts a file of the tree into the book."""
+    copy = STAGE / path.relative_to(ROOT)
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, copy)
 
 
 def links_resolved(name, names, text):
@@ -64,9 +91,7 @@ def links_resolved(name, names, text):
         if path.is_dir() or path.suffix == ".md" and path.relative_to(ROOT) not in names:
             return title
         if path.suffix != ".md":
-            copy = STAGE / path.relative_to(ROOT)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
+            copied(path)
         return link[0]
 
     parts, end = [], 0
@@ -76,18 +101,22 @@ def links_resolved(name, names, text):
     return "".join([*parts, LINK.sub(resolved, text[end:])])
 
 
-def stage():
-    """Lays the pages out as mdBook reads them."""
+def stage(commands):
+    """Lays the pages out as mdBook reads them; returns their names."""
     shutil.rmtree(STAGE, ignore_errors=True)
     STAGE.mkdir(parents=True)
     summary, names = pages()
+    summary, of_commands = with_commands(summary, commands)
     (STAGE / "SUMMARY.md").write_text(summary)
     (STAGE / "book.toml").write_text(CONFIG)
     for name in names:
         page = STAGE / name
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(links_resolved(name, names, (ROOT / name).read_text()))
-    return names
+    for name in of_commands:
+        (STAGE / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(commands / name.name, STAGE / name)
+    return names + of_commands
 
 
 class Written(html.parser.HTMLParser):
@@ -126,8 +155,8 @@ def dead_links(names):
     return dead
 
 
-def main(mdbook):
-    names = stage()
+def main(mdbook, commands):
+    names = stage(commands)
     shutil.rmtree(BOOK, ignore_errors=True)
     subprocess.run([mdbook, "build", STAGE], check=True)
     dead = dead_links(names)
@@ -138,6 +167,6 @@ def main(mdbook):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 3:
         sys.exit(__doc__.splitlines()[0])
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], Path(sys.argv[2])))

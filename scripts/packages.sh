@@ -106,6 +106,17 @@ put_units() {
     done
 }
 
+# Man pages, into the directories of their sections.
+put_man_pages() {
+    local root=$1 file to
+    shift
+    for file in "$@"; do
+        to=$root/usr/share/man/man${file##*.}/${file##*/}
+        install -D -m 644 "$file" "$to"
+        gzip -n9 "$to"
+    done
+}
+
 put_documents() {
     local root=$1 name=$2
     install -D -m 644 LICENSE "$root/usr/share/doc/$name/copyright"
@@ -128,9 +139,12 @@ stage_pgseal() {
     install -D -m 644 -t "$root/usr/share/pgseal/apparmor" packaging/apparmor/pgseal
     install -D -m 644 -t "$root/usr/share/pgseal/selinux" packaging/selinux/pgseal.*
     install -D -m 755 packaging/debian/pgseal-divert "$root/usr/sbin/pgseal-divert"
+    put_man_pages "$root" "$target"/pages/man7/*.7
     for file in "$target"/pages/man1/*.1; do
-        install -D -m 644 "$file" "$root/usr/share/man/man1/${file##*/}"
-        gzip -n9 "$root/usr/share/man/man1/${file##*/}"
+        case $file in
+            */pgseal-evaluator*) ;;
+            *) put_man_pages "$root" "$file" ;;
+        esac
     done
     install -D -m 644 "$target/pages/completions/pgseal.bash" "$root/usr/share/bash-completion/completions/pgseal"
     install -D -m 644 "$target/pages/completions/pgseal.fish" "$root/usr/share/fish/vendor_completions.d/pgseal.fish"
@@ -162,6 +176,7 @@ stage_libpgseal-client0() {
 stage_pgseal-evaluator() {
     put_elf 755 "$3/pgseal-evaluator" "$1/usr/bin/pgseal-evaluator" "$2"
     put_units "$1" pgseal-evaluator.service
+    put_man_pages "$1" "$target"/pages/man1/pgseal-evaluator*.1
 }
 
 # One extension, or two, of a major version: where PGDG's packages of the format have them.
@@ -239,7 +254,7 @@ for major in "${majors[@]}"; do
 done
 rm -rf "$out" "$target/stage" "$target/debug" "$target/pages"
 mkdir -p "$out"
-nice cargo run --quiet --locked --package pgseal --example pages -- "$target/pages"
+nice cargo run --quiet --locked --package pgseal-pages -- "$target/pages"
 for arch in "${arches[@]}"; do
     (build "$arch")
     for major in "${majors[@]}"; do

@@ -77,6 +77,8 @@ class CommandLines(unittest.TestCase):
 
     def problem(self, line):
         words = shlex.split(line, comments=True)[1:]
+        if words[0] == "help":
+            return self.problem_of_help(words)
         command = [word for word in words[:depth(words)] if not word.startswith("-")]
         help_text = self.help(command)
         if help_text is None:
@@ -84,6 +86,10 @@ class CommandLines(unittest.TestCase):
         options = [word.split("=")[0] for word in words if re.match(r"--?[A-Za-z]", word)]
         unknown = [option for option in options if not re.search(rf"(?<![\w-]){option}(?![\w-])", help_text)]
         return f"no option {', '.join(unknown)}" if unknown else None
+
+    def problem_of_help(self, words):
+        done = subprocess.run([ROOT / "dist/bin/pgseal", *words], text=True, capture_output=True, check=False)
+        return done.stderr or None
 
     def help(self, command):
         done = subprocess.run([ROOT / "dist/bin/pgseal", *command, "--help"], text=True, capture_output=True, check=False)
@@ -100,6 +106,43 @@ class CommandLines(unittest.TestCase):
                 command = [ROOT / "dist/bin/pgseal", "bindir", "--pg", DEBIAN_PG, "--into", root + path]
                 done = subprocess.run(command, text=True, capture_output=True, check=False)
                 self.assertEqual((done.returncode, done.stderr), (0, ""), path)
+
+
+class Topics(unittest.TestCase):
+    """`pgseal help TOPIC` is the beginning of a page; the tables in it are those of the code."""
+
+    def help(self, *words):
+        done = subprocess.run([ROOT / "dist/bin/pgseal", "help", *words], text=True, capture_output=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_each_topic_is_printed(self):
+        listed = re.findall(r"^  (\S+)  ", self.help("topics")[1], re.M)
+        self.assertEqual(listed, ["keys", "exit-codes", "environment"])
+        for topic in listed:
+            page = (ROOT / f"docs/{topic}.md").read_text()
+            code, text, complaint = self.help(topic)
+            self.assertEqual((code, complaint), (0, ""), topic)
+            self.assertTrue(text.startswith(page.splitlines()[0].strip("# ").replace("`", "")), text)
+
+    def test_commands_keep_their_help(self):
+        self.assertIn("\nUsage: pgseal key rotate ", self.help("key", "rotate")[1])
+        code, text, complaint = self.help("nothing")
+        self.assertEqual((code, text), (2, ""))
+        self.assertIn("pgseal: unrecognized subcommand 'nothing'", complaint)
+
+    def test_the_table_of_variables_is_that_of_the_sources(self):
+        """Variables between our own programs, those of tests, and of builds, are not for users."""
+        contract = (ROOT / "crates/tde/contract/src/variable.rs").read_text()
+        between = contract.split("between the wrappers and the library")[1]
+        internal = set(re.findall(r'c"(PG\w+)"', between)) | {"PGSEAL_IN_PROCESS", "PGSEAL_BENCH_LOCK"}
+        sources = [*(ROOT / "crates").rglob("src/**/*.rs"), *(ROOT / "bindings").rglob("*.java"), *(ROOT / "bindings").rglob("*.py")]
+        named = {name for source in sources for name in re.findall(r'"(PGSEAL_[A-Z_]+|PGDATAKEY[A-Z]+)"', source.read_text())}
+        named -= internal | {name for name in named if name.startswith("PGSEAL_TEST_")} | {"PGSEAL_BUILD", "PGSEAL_COMMIT"}
+        page = (ROOT / "docs/environment.md").read_text()
+        in_table = re.findall(r"^\| `(\w+)` \|", page, re.M)
+        self.assertEqual(len(in_table), len(set(in_table)))
+        beside = set(re.findall(r"`(PGSEAL_\w+)`", page.split("## Variables of tests and benchmarks")[1].split("\n## ")[0]))
+        self.assertEqual(set(in_table) | beside, named)
 
 
 class Figures(unittest.TestCase):

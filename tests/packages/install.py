@@ -66,7 +66,8 @@ class Install(System):
         self.assertRegex(self.out("pgseal --version"), r"^pgseal \d")
         self.assertEqual(self.out("dpkg -V pgseal"), "")
         self.assertEqual(self.out("find /usr/lib/pgseal ! -user root -o -perm /022 ! -type l"), "")
-        self.assertTrue((self.root / "usr/share/man/man1/pgseal-key-rotate.1.gz").exists())
+        for page in ("man1/pgseal-key-rotate.1.gz", "man1/pgseal-bench-tpcb.1.gz", "man7/pgseal-exit-codes.7.gz"):
+            self.assertTrue((self.root / "usr/share/man" / page).exists(), page)
 
     def test_02_one_command_encrypts_a_cluster(self):
         """The second of the two commands, on the cluster that Debian's package has made, while it runs."""

@@ -1,13 +1,28 @@
 //! The command line of `pgseal bench`: which recipe or task a subcommand stands for. The options
 //! that recipes share are in [`crate::options`], those of one recipe in its own file.
 
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 
 use crate::host::serve::Serve;
 use crate::options::{CompareArgs, ReportArgs, RunOptions};
 use crate::recipes::{
     checksums, cipher, confidential, readonly, tpcb, tpch, tprocc, upgrade, worst, Recipe,
 };
+
+/// Measure the cost of encryption on this machine
+#[derive(Parser)]
+#[command(
+    name = "pgseal-bench",
+    bin_name = "pgseal bench",
+    version = env!("PGSEAL_BUILD"),
+    arg_required_else_help = true,
+    term_width = 80
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    /// The recipe or the task.
+    pub command: Command,
+}
 
 /// The recipes, and what is done with their reports.
 #[derive(Debug, Subcommand)]
@@ -70,5 +85,18 @@ impl Command {
             Self::Report(args) => Task::Report(args),
             Self::Serve(args) => Task::Serve(args),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn help_fits_80_columns() {
+        let (commands, wide) = pgseal_usage::wide_help(Cli::command());
+        assert_eq!(wide, [""; 0]);
+        assert!(commands > 9, "{commands} commands");
     }
 }

@@ -37,6 +37,7 @@ use crate::convert::Request;
     name = "pgseal",
     version = crate::VERSION,
     arg_required_else_help = true,
+    after_help = "`pgseal help topics` lists texts on keys, exit codes and environment variables.",
     term_width = 80
 )]
 pub struct Cli {

@@ -15,12 +15,13 @@ mod convert;
 mod enable;
 mod free_space;
 mod output;
+pub mod topic;
 
 use std::env;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
-use pgseal_keys::exit::Code;
+use pgseal_keys::exit::{Code, Failure};
 use pgseal_keys::{approved, interrupt, memory};
 
 /// The version, the commit and the profile of this build.
@@ -30,6 +31,9 @@ const VERSION: &str = env!("PGSEAL_BUILD");
 pub fn command() -> ExitCode {
     memory::keep();
     interrupt::heed_children();
+    if let Some(text) = topic::asked(env::args_os().skip(1)) {
+        return told(&text);
+    }
     match cli::Cli::try_parse() {
         Ok(cli) => run(cli.command),
         Err(error) => usage(&error),
@@ -52,6 +56,14 @@ fn run(command: cli::Command) -> ExitCode {
                 false => code,
             }
         }
+    }
+}
+
+/// Prints a topic of the help.
+fn told(text: &str) -> ExitCode {
+    match output::print(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => Failure::from(error).report(),
     }
 }
 

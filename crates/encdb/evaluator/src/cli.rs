@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `pgseal-evaluator`.
 
 use std::path::PathBuf;
 

@@ -5,13 +5,13 @@
 
 #![forbid(unsafe_code)]
 
-mod cli;
 mod logs;
 mod server;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use pgseal_evaluator::cli;
 use pgseal_evaluator::os::{close_inherited, route_crypto, LockedHeap};
 
 #[global_allocator]

@@ -7,7 +7,8 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
 use pgseal_options::{ConnectionOptions, EvidenceOptions, ListOptions, PoolOptions};
-use pgseal_proxy::{Address, TlsFiles};
+
+use crate::{Address, TlsFiles};
 
 /// The first argument by which `pgseal` says that it is `pgseal client exec`.
 pub const CLIENT_EXEC: &str = "client-exec";
@@ -47,12 +48,16 @@ pub struct Proxy {
         required_unless_present = "config"
     )]
     pub identity: Option<PathBuf>,
+    /// Which evaluators get the keys.
     #[command(flatten)]
     pub evidence: EvidenceOptions,
+    /// Who says which columns are encrypted.
     #[command(flatten)]
     pub list: ListOptions,
+    /// Pools before the server.
     #[command(flatten)]
     pub pool: PoolOptions,
+    /// TLS with drivers.
     #[command(flatten)]
     pub tls: TlsOptions,
     /// Address for metrics and health over HTTP: a path, or HOST:PORT, which is
@@ -128,12 +133,16 @@ pub struct Exec {
     /// The identity file
     #[arg(short, long, value_name = "FILE", env = "PGSEAL_IDENTITY")]
     pub identity: PathBuf,
+    /// The server.
     #[command(flatten)]
     pub connection: ConnectionOptions,
+    /// Which evaluators get the keys.
     #[command(flatten)]
     pub evidence: EvidenceOptions,
+    /// Who says which columns are encrypted.
     #[command(flatten)]
     pub list: ListOptions,
+    /// Pools before the server.
     #[command(flatten)]
     pub pool: PoolOptions,
     /// Load a library into the program in place of a proxy beside it: faster, and for programs

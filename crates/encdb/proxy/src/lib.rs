@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod cli;
 mod config;
 mod connection;
 mod directory;

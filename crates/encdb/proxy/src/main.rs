@@ -8,8 +8,6 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod cli;
-
 use std::env;
 use std::ffi::OsString;
 use std::io;
@@ -22,13 +20,12 @@ use pgseal_client::{ClientError, ConnectOptions, IdentityFileError, Target};
 use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_options::exit::{of_identity, of_session};
 use pgseal_options::{EvidenceError, ListOptions, PoolOptions};
+use pgseal_proxy::cli::{Exec, Proxy, CLIENT_EXEC};
 use pgseal_proxy::{
     acceptor, client_exec, client_exec_in_process, configured, serve, ConfigError, ExecError,
     OneOwner, ServeError, ServerTrust, Service, Settings, Setup, TlsError,
 };
 use tokio::runtime::{Builder, Runtime};
-
-use cli::{Exec, Proxy, CLIENT_EXEC};
 
 /// Why the program ends.
 #[derive(Debug, thiserror::Error)]

@@ -145,13 +145,44 @@ pub fn sentence(text: &impl Display) -> String {
 mod tests {
     use super::*;
 
+    /// Returns the variant behind this one: a new variant does not compile until it is here.
+    fn after(code: Code) -> Option<Code> {
+        Some(match code {
+            Code::Found => Code::AsPostgres,
+            Code::AsPostgres => Code::Usage,
+            Code::Usage => Code::Io,
+            Code::Io => Code::NotSealed,
+            Code::NotSealed => Code::KeyFile,
+            Code::KeyFile => Code::Provider,
+            Code::Provider => Code::WrongKey,
+            Code::WrongKey => Code::NotGuaranteed,
+            Code::NotGuaranteed => Code::Busy,
+            Code::Busy => Code::Refused,
+            Code::Refused => Code::Interrupted,
+            Code::Interrupted => Code::NoReader,
+            Code::NoReader => return None,
+        })
+    }
+
+    /// The table is also what `pgseal help exit-codes` prints.
     #[test]
-    fn codes_are_the_documented_ones() {
+    fn the_page_documents_exactly_these_codes() {
+        let page = include_str!("../../../../docs/exit-codes.md");
+        let numbers = |start: &str, end: &str| -> Vec<u8> {
+            let lines = page.lines().filter_map(|line| line.strip_prefix(start));
+            let cells = lines.filter_map(|line| line.split(end).next());
+            cells.filter_map(|cell| cell.parse().ok()).collect()
+        };
+        let codes = std::iter::successors(Some(Code::Found), |code| after(*code));
+        let mut codes: Vec<u8> = codes.map(Code::number).collect();
+        codes.dedup();
+        assert_eq!(numbers("## Code ", "\n"), codes);
+        assert_eq!(numbers("| ", " |"), [&[0], &codes[..]].concat());
+    }
+
+    #[test]
+    fn codes_keep_their_numbers() {
         let codes = [
-            (Code::Found, 1),
-            (Code::AsPostgres, 1),
-            (Code::Usage, 2),
-            (Code::Io, 3),
             (Code::NotSealed, 4),
             (Code::KeyFile, 5),
             (Code::Provider, 6),
@@ -159,8 +190,6 @@ mod tests {
             (Code::NotGuaranteed, 8),
             (Code::Busy, 9),
             (Code::Refused, 10),
-            (Code::Interrupted, 130),
-            (Code::NoReader, 141),
         ];
         for (code, number) in codes {
             assert_eq!(code.number(), number, "{code:?}");

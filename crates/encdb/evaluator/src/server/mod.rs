@@ -24,11 +24,11 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Uid, User};
 use pgseal_evaluator::audit::Event;
+use pgseal_evaluator::cli::{EvidenceKind, Serve};
 use pgseal_evaluator::engine::{Config, Engine};
 use pgseal_evaluator::evidence::{Evidence, SignedSoftware, Software};
 use pgseal_evaluator_proto::ring::Crowd;
 
-use crate::cli::{EvidenceKind, Serve};
 use harden::{HardenError, Lock};
 use identity::IdentityError;
 use links::Links;
