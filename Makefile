@@ -187,6 +187,7 @@ lint:
 docs:
 	scripts/install-deps.sh build docs
 	$(RELEASE)
+	$(PYTHON) scripts/diagrams.py
 	$(TARGET)/release/pgseal-pages target/pages
 	mdbook=$$(scripts/fetch-mdbook.sh) && $(PYTHON) scripts/book.py "$${mdbook##*: }" target/pages/book
 

@@ -24,6 +24,7 @@ SUMMARY = ROOT / "docs/SUMMARY.md"
 COMMANDS = Path("docs/commands.md")
 STAGE, BOOK = ROOT / "target/book-pages", ROOT / "target/book"
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
+IMAGE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 CONFIG = """[book]
 title = "pgseal"
@@ -94,6 +95,8 @@ def links_resolved(name, names, text):
             copied(path)
         return link[0]
 
+    for image in IMAGE.finditer(text):
+        copied(((ROOT / name).parent / image[1]).resolve())
     parts, end = [], 0
     for code in CODE.finditer(text):
         parts += [LINK.sub(resolved, text[end:code.start()]), code[0]]
@@ -132,6 +135,8 @@ class Written(html.parser.HTMLParser):
         self.names.add(attributes.get("id"))
         if tag == "a" and attributes.get("href"):
             self.links.append(attributes["href"])
+        if tag == "img":
+            self.links.append(attributes["src"])
 
 
 def dead_links(names):

@@ -108,6 +108,35 @@ class CommandLines(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stderr), (0, ""), path)
 
 
+class Diagrams(unittest.TestCase):
+    def drawn(self, *arguments):
+        done = subprocess.run(["/usr/bin/python3", ROOT / "scripts/diagrams.py", *arguments], text=True, capture_output=True, check=False)
+        return done.returncode, done.stderr
+
+    def test_drawings_are_as_described(self):
+        self.assertEqual(self.drawn("--check"), (0, ""))
+        self.assertEqual(len(list((ROOT / "docs/diagrams").glob("*.svg"))), len(list((ROOT / "docs/diagrams").glob("*.txt"))))
+
+    def test_drawings_say_what_they_show_and_follow_the_reader_s_colours(self):
+        for path in (ROOT / "docs/diagrams").glob("*.svg"):
+            drawing = path.read_text()
+            self.assertIn('role="img" aria-labelledby="title alt">', drawing, path)
+            self.assertRegex(drawing, r'<desc id="alt">[^<]{80,}</desc>', path)
+            self.assertIn("@media (prefers-color-scheme: dark)", drawing, path)
+        images = [(page, alt) for page in documents() for alt in re.findall(r"!\[([^\]]*)\]\([^)]*\.svg\)", page.read_text())]
+        self.assertGreaterEqual(len(images), 3)
+        self.assertEqual([page for page, alt in images if len(alt) < 20], [])
+
+    def test_a_wrong_description_is_refused(self):
+        sys.path.insert(0, str(ROOT / "scripts"))
+        import diagrams
+        right = "columns 100 100\nrows 50\nbox clear a 1 1 One\nbox plain b 2 1 Two\narrow a b go\n"
+        self.assertIn("M244 55 L288 55", diagrams.Drawing(right).svg())
+        for wrong in ("box odd c 1 1 Three", "box clear c 1 1 " + "wide " * 9, "arrow a c", "circle a", "box clear c 3 1 Three"):
+            with self.assertRaisesRegex(diagrams.Wrong, "line 6"):
+                diagrams.Drawing(right + wrong)
+
+
 class Topics(unittest.TestCase):
     """`pgseal help TOPIC` is the beginning of a page; the tables in it are those of the code."""
 
