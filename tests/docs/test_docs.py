@@ -17,6 +17,7 @@ import unittest
 from pathlib import Path
 
 from figures import Documents
+from published import Published
 
 ROOT = Path(__file__).resolve().parents[2]
 DEBIAN_PG = "/usr/lib/postgresql/15/bin"
@@ -186,6 +187,12 @@ class Figures(unittest.TestCase):
 
     def test_the_tables_of_the_documents_are_what_was_measured(self):
         self.assertEqual(Documents(ROOT / "dist/bin/pgseal", ROOT).differences(), [])
+
+    def test_the_page_of_published_figures_has_all_of_them(self):
+        published = Published(ROOT / "dist/bin/pgseal")
+        self.assertEqual(published.differences(), [])
+        counts = [len(rows) for _, rows in published.tables()]
+        self.assertEqual(counts, [4, 2, 6, 1 + 29, 1 + 30, 10, 40])
 
 
 class ExitCodes(unittest.TestCase):

@@ -172,7 +172,10 @@ mod tests {
             .default_value("3")
             .env("DEPTH")
             .help("Levels of <a> at most");
-        let kind = Arg::new("kind").long("kind").help("One of");
+        let kind = Arg::new("kind")
+            .long("kind")
+            .value_name("KIND")
+            .help("One of");
         let kind = kind.value_parser(["sea", "lake"]);
         let hidden = Arg::new("h")
             .long("hidden")
@@ -203,7 +206,7 @@ mod tests {
         let options = page.split("## Options\n\n").nth(1).expect("a section");
         let expected = "`-d`, `--depth <N>`\n\
             : Levels of \\<a\\> at most \\[default: `3`\\] \\[env: `DEPTH`\\]\n\n\
-            `--kind <kind>`\n: One of\n\n  - `sea`\n  - `lake`\n\n";
+            `--kind <KIND>`\n: One of\n\n  - `sea`\n  - `lake`\n\n";
         assert!(options.starts_with(expected), "{options}");
         assert!(page.contains("## Arguments\n\n`<PLACE>`\n"), "{page}");
         assert!(!page.contains("hidden"), "{page}");
