@@ -111,16 +111,16 @@ mod tests {
         let (man, book) = (directory.path().join("man"), directory.path().join("book"));
         man_pages(&man).expect("man pages");
         book::write(&book, parsers()).expect("the book's pages");
-        let names = names(&man);
-        assert_eq!(names, super::tests::names(&book));
+        let pages = names(&man);
+        assert_eq!(pages, names(&book));
         for name in [
             "pgseal-bench-tpcb",
             "pgseal-client-exec",
             "pgseal-evaluator-log-verify",
         ] {
-            assert!(names.iter().any(|other| other == name), "{name}");
+            assert!(pages.iter().any(|other| other == name), "{name}");
         }
-        assert!(!names.iter().any(|name| name == "pgseal-unlock"));
+        assert!(!pages.iter().any(|name| name == "pgseal-unlock"));
     }
 
     #[test]
