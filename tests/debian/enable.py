@@ -17,7 +17,7 @@ from pathlib import Path
 from machine import ROOT, Machine, as_postgres, blocks, main, run  # finds the harness
 from waiting import eventually
 
-CHECK, ENABLE, DISABLE, *_ = blocks("docs/operations/enable.md")
+CHECK, ENABLE, DOCTOR, DISABLE, *_ = blocks("docs/operations/enable.md")
 WORD = "q" + secrets.token_hex(8)
 FILL = f"CREATE TABLE t AS SELECT i, '{WORD}' || i AS word FROM generate_series(1, 20000) i"
 SUM = "SELECT count(*), sum(i), min(word) FROM t"
@@ -198,7 +198,11 @@ class Enable(Machine):
         shown = self.run_block(ENABLE).stdout
         self.assert_sealed("main", data)
         self.assertIn("\npgseal doctor finds nothing wrong\n", shown)
-        self.assertIn("15/main is sealed, and its server runs.\nDo this now:\n - Keep a copy of /etc/pgseal/15-main.passphrase", shown)
+        self.assertIn("15/main is sealed, and its server runs. This checks the result:\n", shown)
+        self.assertIn("\nDo this now:\n - Keep a copy of /etc/pgseal/15-main.passphrase", shown)
+        said = shown.split("checks the result:\n")[1].split("Do this now")[0]
+        for block in (DOCTOR, said):
+            self.assertNotRegex(self.run_block(block).stdout, "(?m)^WRONG")
         secret = Path("/etc/pgseal/15-main.passphrase")
         about, text = secret.stat(), secret.read_text()
         self.assertEqual((about.st_uid, about.st_gid, stat.S_IMODE(about.st_mode)), (0, pwd.getpwnam("postgres").pw_gid, 0o640))

@@ -9,7 +9,7 @@ from enable import FILL, FILLED, INSTALL, SUM, WORD
 from machine import ROOT, as_postgres, blocks, main
 from manager import UNITS, Managed
 
-CHECK, ENABLE, DISABLE, UNIT_ENABLE, UNIT_DISABLE = blocks("docs/operations/enable.md")
+CHECK, ENABLE, _, DISABLE, UNIT_ENABLE, UNIT_DISABLE = blocks("docs/operations/enable.md")
 MAIN = "/var/lib/postgresql/15/main"
 PACKAGED = "postgresql@15-main.service"
 EL_DATA, EL_PORT = "/var/lib/pgsql/15/data", 5999

@@ -131,21 +131,25 @@ pub fn summary(run: &Run) -> String {
 
 fn enabled(run: &Run) -> String {
     let data = run.host.data.display();
-    let copies = match &run.found.protection.passphrase_file {
+    let passphrase = run.found.protection.passphrase_file.as_deref();
+    let copies = match passphrase {
         Some(path) => format!("{} and of\n   {data}/pg_encryption/key.bin", path.display()),
         None => format!("{data}/pg_encryption/key.bin"),
     };
+    // Root's shell does not have the server's variables.
+    let opened = passphrase.map(|path| format!(" \\\n    --passphrase-file {}", path.display()));
+    let opened = opened.unwrap_or_default();
     format!(
-        "{name} is sealed, and its server runs.
+        "{name} is sealed, and its server runs. This checks the result:
+  pgseal doctor -D {data}{opened}
 Do this now:
  - Keep a copy of {copies}
    elsewhere: if you lose the key, you lose the data.
- - Add a second key slot: pgseal key add -D {data}
+ - Add a second key slot: pgseal key add -D {data}{opened}
  - Take a base backup. Backups and archived WAL from before are not encrypted.
  - Make standbys anew, as copies of this cluster.
  - Old bytes stay in free blocks and snapshots of the medium until they are
    overwritten.
-pgseal doctor -D {data} checks the result, and
 pgseal disable {arguments} takes it back.
 ",
         name = run.host.name(),
