@@ -43,7 +43,7 @@ def make(data, pg, megabytes):
 
 
 def copy(files):
-    """What a conversion does with files, but for the cipher."""
+    """What a conversion does with files, except the cipher."""
     buffer = bytearray(RUN)
     for path in map(pathlib.Path, files):
         aside = path.with_name(path.name + ".aside")

@@ -69,7 +69,7 @@ def seal_cell(key, ty, mode, plain, nonce=None):
     return bytes([xor(body)]) + body
 
 def keyless(cell, candidates):
-    """The candidates whose unkeyed hash stands as the nonce: the weakness of deterministic cells of version 0."""
+    """The candidates whose unkeyed hash is the nonce: the weakness of deterministic cells of version 0."""
     _, _, _, nonce, _, _ = parse_cell(cell)
     return [c for c in candidates if hashlib.sha256(c + bytes([xor(c)])).digest()[:12] == nonce]
 

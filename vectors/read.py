@@ -353,7 +353,7 @@ def docs_examples():
                 yield f"{path.name}: {digits}"
 
 def main():
-    passed, wrong = 0, [f"{example} stands in no vector" for example in docs_examples()]
+    passed, wrong = 0, [f"{example} is in no vector" for example in docs_examples()]
     for path in sorted(HERE.glob("*.json")):
         vectors = json.loads(path.read_text())
         for group in (group for group, cases in vectors.items() if isinstance(cases, list)):

@@ -122,7 +122,7 @@ def classify(path, segment_size=None):
 
 # --- stored files
 def torn(stored, clear):
-    """A page; if it is empty behind its header but for sectors of stored zeros, these are zeros in clear, too."""
+    """A page; if it is empty behind its header except sectors of stored zeros, these are zeros in clear, too."""
     sectors = [slice(at, at + SECTOR) for at in range(0, PAGE, SECTOR)]
     rest = b"".join(clear[sector] if any(stored[sector]) else bytes(SECTOR) for sector in sectors)
     return clear if any(rest[HEADER:]) else rest

@@ -155,7 +155,7 @@ class KeyMaterial(Case):
         self.assertEqual(cluster.psql("SELECT count(*) FROM t"), "1000")
 
     def test_below_a_name_that_is_sealed_neither(self):
-        """What lies where the server seals what it does not know is not emptied, read, or carried along there."""
+        """What is where the server seals what it does not know is not emptied, read, or carried along there."""
         cluster = self.sealed()
         below = cluster.data / "pg_stat/secrets"
         below.mkdir()
@@ -190,7 +190,7 @@ class KeyMaterial(Case):
         self.refuses(cluster, self.key_file)
 
     def test_no_base_backup_takes_one_along(self):
-        """In the data directory it lies beside the key file that it opens: a raw backup would be a clear one."""
+        """In the data directory it is beside the key file that it opens: a raw backup would be a clear one."""
         cluster = self.sealed()
         inside = cluster.data / "passphrase"
         os.rename(self.passphrase, inside)

@@ -142,7 +142,7 @@ class SqlRole(Case):
 
 class Environment(Case):
     def test_no_passphrase_in_environment_or_arguments(self):
-        """The commands hold a passphrase; the server, and whoever it starts, has no use for them."""
+        """The commands hold a passphrase; the server, and any program that it starts, has no use for them."""
         word = Canaries()["pass"]
         commands = {"PGDATAKEYWRAPCMD": f'openssl enc -e -aes-256-cbc -pbkdf2 -pass pass:{word} -out "%p"',
                     "PGDATAKEYUNWRAPCMD": f'openssl enc -d -aes-256-cbc -pbkdf2 -pass pass:{word} -in "%p"'}
@@ -194,7 +194,7 @@ class SameUser(Case):
         self.assertTrue(all("secretmem" in areas for areas in maps))
 
     def test_a_kernel_without_secret_memory(self):
-        """Then the master key lies in pages that core dumps leave out, and which are locked in each process."""
+        """Then the master key is in pages that core dumps leave out, and which are locked in each process."""
         cluster = self.cluster(conf="shared_buffers = 4MB\n").init()
         switched_off = self.directory / "bin"
         switched_off.mkdir()
@@ -339,14 +339,14 @@ class SameUser(Case):
             self.assertEqual([flags for flags, _ in areas if "lo" in flags], [])
 
     def dumped_areas(self, pid):
-        """(start, end) of private memory that is written, but for what core dumps leave out."""
+        """(start, end) of private memory that is written, except what core dumps leave out."""
         for head, flags, _ in self.areas(pid):
             if head[1] == "rw-p" and "dd" not in flags:
                 start, end = head[0].split("-")
                 yield int(start, 16), int(end, 16)
 
     def undumped_areas(self, pid):
-        """(flags, resident kilobytes) of the process's private memory that core dumps leave out, but for what the kernel may drop:
+        """(flags, resident kilobytes) of the process's private memory that core dumps leave out, except what the kernel may drop:
         there glibc 2.41 keeps the state of getrandom."""
         for head, flags, resident in self.areas(pid):
             if len(head) == 5 and "dd" in flags and "dp" not in flags:

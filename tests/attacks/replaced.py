@@ -58,7 +58,7 @@ class Replaced(Case):
         self.check(self.main, "before", "after")
 
     def backup(self):
-        """Stock clients are refused as ever, and the twin's copy is sealed and whole."""
+        """Stock clients are refused as ever, and the wrapper's copy is sealed and whole."""
         stock = run([PG / "pg_basebackup", "-D", self.directory / "stock"], self.main.environment, check=False)
         self.assertIn("does not say what it may receive", stock.stderr)
         copy = self.cluster("copy")

@@ -126,7 +126,7 @@ class Archive(Case):
         self.recover_from_archive(self.LIBRARY)
 
     def test_archive_within_the_data_directory(self):
-        """The library writes what is stored wherever the archive lies: a second seal would make it nobody's."""
+        """The library writes what is stored wherever the archive is: a second seal would make it nobody's."""
         for number, place in enumerate(["archive", "pg_archive", "pg_wal/archive", "base/archive"]):
             with self.subTest(place=place):
                 self.archive = self.directory / f"primary{number}/data" / place
@@ -137,7 +137,7 @@ class Archive(Case):
         self.recover_from_archive(self.COPY, self.unseal_archive, environment={"PGSEAL_CLEAR_WAL": "accept"})
 
     def test_archive_in_clear_is_its_writers(self):
-        """He changes a row, and the CRC of its record, which is under no key. Nobody has let clear WAL in, so it is refused."""
+        """The attacker changes a row, and the CRC of its record, which is under no key. Nobody has let clear WAL in, so it is refused."""
         primary, restored = self.base_and_archive(self.COPY)
         self.unseal_archive(primary)
         segment = self.alter(b"500", b"999")
@@ -149,7 +149,7 @@ class Archive(Case):
             self.assertEqual(restored.try_start(), 1)
         self.assertEqual(restored.log().count("pgseal: WAL segment "), 3)
         refused = f"pgseal: WAL segment {segment} came in clear, and is refused, because"
-        self.assertEqual(restored.log().count(f"{refused} whoever can write such an archive"), 2)
+        self.assertEqual(restored.log().count(f"{refused} anyone who can write such an archive"), 2)
         self.assertEqual(restored.log().count(f"{refused} PGSEAL_CLEAR_WAL is `yes` and cannot be understood: it must be"), 1)
         self.assertEqual(self.canaries.found(restored.data / "base", *(restored.data / "pg_wal").glob("0*")), {})
         # What the setting gives away.

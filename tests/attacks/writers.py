@@ -74,7 +74,7 @@ class Decoding(Case):
         self.conf = "wal_level = logical\nlogical_decoding_work_mem = 64kB\nautovacuum = off\n"
 
     def changes(self, sealed):
-        """What a slot tells of a transaction that it had to spill, in parts of odd length."""
+        """What a slot says of a transaction that it had to spill, in parts of odd length."""
         cluster = self.cluster("spill" + str(sealed), sealed=sealed, conf=self.conf).init().start()
         cluster.psql("CREATE TABLE t (i int, word text); "
                      "SELECT pg_create_logical_replication_slot('s', 'test_decoding')")

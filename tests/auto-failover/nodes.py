@@ -76,7 +76,7 @@ class Server:
                                             stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
 
     def kill9(self):
-        """The machine is gone: pg_autoctl's processes first, so that none tells the monitor, then the server."""
+        """The machine is gone: pg_autoctl's processes first, so that none informs the monitor, then the server."""
         self.process.send_signal(signal.SIGSTOP)
         servers = {takeover.postmaster(self.data), *takeover.backends(self.data, "postgres")}
         autoctl = stage.descendants(self.process.pid) - servers

@@ -1,6 +1,6 @@
 """EIO and short transfers in the middle of everything: a sealed server must answer as a plain one, and lose nothing.
 
-faults.c, built here, stands between the server (or libpgseal in it) and libc and makes one chosen call fail. After each
+faults.c, built here, is between the server (or libpgseal in it) and libc and makes one chosen call fail. After each
 fault the server must come back by itself, have its rows, and survive a kill -9 that follows at once.
 """
 

@@ -147,7 +147,7 @@ class Words(BadInput):
 
 
 class Killed(BadInput):
-    """kill -9 in the middle: of the twin alone, and of all. What is left never starts, sealed or not."""
+    """kill -9 in the middle: of the wrapper alone, and of all. What is left never starts, sealed or not."""
 
     def test_twin_killed(self):
         self.rounds(lambda twin, children: [twin])

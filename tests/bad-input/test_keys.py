@@ -86,7 +86,7 @@ class MissingPieces(BadInput):
 
 
 class ExpectedKey(BadInput):
-    """PGSEAL_EXPECT_KEY pins the key that a twin accepts."""
+    """PGSEAL_EXPECT_KEY pins the key that a wrapper accepts."""
 
     def start(self, cluster, key):
         return self.postgres(cluster, environment={"PGSEAL_EXPECT_KEY": key})
@@ -101,7 +101,7 @@ class ExpectedKey(BadInput):
         self.assert_readable(sealed, canaries)
 
     def test_a_replaced_directory(self):
-        """Somebody puts a plain cluster, or one under a key of his own, where the sealed one was."""
+        """Somebody puts a plain cluster, or one under a key of their own, where the sealed one was."""
         sealed, _ = self.filled()
         expected = key_id(sealed)
         plain = self.cluster("plain", sealed=False).init()
@@ -205,7 +205,7 @@ class AskedByTheLibrary(BadInput):
 
 
 class NamedByConfiguration(BadInput):
-    """A server that is given a directory of configuration, which names the data: its twin cannot know which key it needs."""
+    """A server that is given a directory of configuration, which names the data: its wrapper cannot know which key it needs."""
 
     def setUp(self):
         super().setUp()
@@ -238,7 +238,7 @@ class NamedByConfiguration(BadInput):
         self.assertEqual(self.sealed.psql("SELECT a FROM t LIMIT 1"), self.canaries["row"] + "1")
 
     def test_a_command_that_is_no_text(self):
-        sentence = "PGDATAKEYUNWRAPCMD is not UTF-8: write it so, or give the option that it stands for"
+        sentence = "PGDATAKEYUNWRAPCMD is not UTF-8: write it so, or give the option that it replaces"
         done = self.sealed.run("pg_controldata", "-D", self.sealed.data, check=False,
                                environment={"PGDATAKEYUNWRAPCMD": b"tr a-z n-za-m <%p\xff"})
         self.assert_refused(done, 2, sentence)
@@ -309,7 +309,7 @@ class Unknown(BadInput):
         pid_file = self.sealed.data / "postmaster.pid"
         pid_file.write_text("1\n")
         pid_file.chmod(0o000)
-        sentence = r"postmaster.pid cannot be read \(Permission denied\), which tells whether a server runs: run this as .*"
+        sentence = r"postmaster.pid cannot be read \(Permission denied\), which says whether a server runs: run this as .*"
         for command in LOOKING[:-1]:
             with self.subTest(command):
                 self.assert_refused(run([PGSEAL, *command, "-D", self.sealed.data], check=False), 3, sentence)

@@ -70,7 +70,7 @@ class WithoutLibrary(BadInput):
         self.after()
 
     def test_a_library_that_the_loader_drops_leaves_a_server_without_keys(self):
-        """ld.so only warns when it cannot load a preload; set by hand, nothing else stands before the server."""
+        """ld.so only warns when it cannot load a preload; set by hand, nothing else is before the server."""
         library = LIBRARY.read_bytes()
         for name, content, mode in [("missing", None, 0), ("no_elf", b"hello", 0o644), ("unreadable", library, 0)]:
             with self.subTest(name):

@@ -43,7 +43,7 @@ CHARTS = """() => [...document.querySelectorAll('figure')].map(figure => {
     };
 })"""
 
-# Colour, ground and kind of everything that can be read or seen, but for the grid. A mark stands on the page.
+# Colour, ground and kind of everything that can be read or seen, except the grid. A mark is on the page.
 SEEN = """() => {
     const ground = element => {
         for (; element; element = element.parentElement) {

@@ -290,7 +290,7 @@ class Refused(Bench):
         self.check(["--peer=other=/usr/share"], missing)
 
     def test_a_name_stands_for_one_contender(self):
-        self.check([f"--peer=loaded={PG}"], r"\Apgseal: loaded stands for two contenders: [^\n]*\n\Z")
+        self.check([f"--peer=loaded={PG}"], r"\Apgseal: loaded is the name of two contenders: [^\n]*\n\Z")
 
     def test_root_has_no_servers_but_may_measure_the_cipher(self):
         as_root = ["unshare", "--map-root-user"]

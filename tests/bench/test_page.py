@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The commands of docs/operations/bench.md, run as they are printed, but for a shorter measurement."""
+"""The commands of docs/operations/bench.md, run as they are printed, with a shorter measurement."""
 
 import json
 import os

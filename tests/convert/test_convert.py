@@ -258,7 +258,7 @@ class ThereAndBack(ConvertCase):
         self.assertEqual([path.name for path in cluster.data.glob("*.new")], [])
         self.assertFalse((cluster.data / "pg_encryption").is_symlink())
         cluster.start().stop()
-        copy.start().stop()  # taken before, with a link to the same keys: nothing tells it that it is in clear
+        copy.start().stop()  # taken before, with a link to the same keys: nothing shows it that it is in clear
         self.convert("unseal", copy)
 
     def test_a_file_system_without_second_names(self):

@@ -75,7 +75,7 @@ class Interrupted(InterruptCase):
                     self.end("seal")
 
     def test_the_library_alone(self):
-        """A server that is started without its twin, with the library in LD_PRELOAD, says the same sentence."""
+        """A server that is started without its wrapper, with the library in LD_PRELOAD, says the same sentence."""
         self.prepare("seal")
         self.inject("seal", "rename", 100)
         library = {"LD_PRELOAD": str(STAGE / "dist/lib/libpgseal.so")}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""kill -9 of a primary, its standby and its pg_receivewal under load, and failover to and fro by pg_rewind.
+"""kill -9 of a primary, its standby and its pg_receivewal under load, and failover back and forth by pg_rewind.
 
 Segments of 1 MB are recycled all the time, and the standby takes from the archive what the primary has removed. Both archive
 (archive_mode = always): a primary that crashes may not have archived its last segments, and pg_rewind needs them when it comes
@@ -95,7 +95,7 @@ class Standbys(Case):
         return load
 
     def receive(self):
-        """pg_receivewal, from whoever is the primary; it goes on where it was."""
+        """pg_receivewal, from the server that is the primary; it goes on where it was."""
         if self.receiver is None:
             command = [self.primary.bindir / "pg_receivewal", "-D", self.received, "--no-loop"]
             self.receiver = subprocess.Popen(command, env={**base_environment(), **self.primary.environment},

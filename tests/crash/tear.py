@@ -3,7 +3,7 @@
 Without checksums PostgreSQL lets hint bits change a page without a WAL record of it, and a torn write of such a page must
 harm nothing. Encryption must keep that: a cipher whose output mixed the two halves would turn a lost hint into lost rows.
 Here the files of a table are composed of halves from before and after a rewrite that only set hint bits, old below new
-and new below old, on a cluster that was shut down cleanly, so that no recovery mends anything. Plain and sealed must agree.
+and new below old, on a cluster that was shut down cleanly, so that no recovery repairs anything. Plain and sealed must agree.
 """
 
 import re

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Debian's further checkers on a sealed cluster, as docs/verify.md says: pg_checksums_ext by its twin, which sees what is really
+"""Debian's further checkers on a sealed cluster, as docs/verify.md says: pg_checksums_ext by its wrapper, which sees what is really
 damaged and nothing else, beside a running server too; pg_catcheck, which asks the server."""
 
 import sys
@@ -20,7 +20,7 @@ class Checkers(Case):
         self.relation = self.main.data / self.main.psql("SELECT pg_relation_filepath('t')")
 
     def checksums(self, *command):
-        """Exit status, and the number of bad blocks that it tells."""
+        """Exit status, and the number of bad blocks that it says."""
         done = run([*command, "-D", self.main.data], check=False)
         counts = [line.split()[-1] for line in done.stdout.splitlines() if line.startswith("Bad checksums:")]
         return done.returncode, counts, done.stderr

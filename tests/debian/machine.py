@@ -62,7 +62,7 @@ class Machine(unittest.TestCase):
         furnish(Path(os.environ[INSIDE]))
 
     def run_block(self, block, replace=(), **variables):
-        """Runs a block of a page as printed (but for the replacements) as root, in the tree."""
+        """Runs a block of a page as printed (except the replacements) as root, in the tree."""
         for old, new in replace:
             self.assertIn(old, block)
             block = block.replace(old, new)

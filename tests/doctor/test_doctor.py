@@ -17,7 +17,7 @@ LIBRARY = STAGE / "dist/lib/libpgseal.so"
 
 class Doctor(Case):
     def cluster(self, name="main", **options):
-        """One whose key lies in no copy of it."""
+        """One whose key is in no copy of it."""
         if options.get("sealed", True):
             options.setdefault("key", ("--key-file", self.directory / f"{name}.key"))
         return super().cluster(name, **options)

@@ -33,7 +33,7 @@ PATIENCE = 600
 in_long_form = unittest.skipUnless(LONG, "make test-drivers")
 HERE = STAGE / "tests/drivers"
 CONF = LOG_ALL + "shared_preload_libraries = 'pg_stat_statements'\nlog_error_verbosity = verbose\nmax_connections = 30\n"
-# The OIDs of the plain types: `oids` of a step, if a driver tells them.
+# The OIDs of the plain types: `oids` of a step, if a driver has them.
 OIDS = {"bool": 16, "bytea": 17, "int8": 20, "int4": 23, "text": 25, "float4": 700, "float8": 701, "date": 1082, "timestamp": 1114,
         "timestamptz": 1184, "numeric": 1700, "uuid": 2950, "int4[]": 1007, "text[]": 1009}
 # The native types in which languages have PostgreSQL's.

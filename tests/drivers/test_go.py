@@ -31,7 +31,7 @@ class Go(Drivers):
 
 class Pgx(Go):
     native = GO
-    # It tells the server that the application gives up.
+    # It informs the server that the application gives up.
     other_errors = {"copy/too large": "57014"}
 
     def test_inline(self):

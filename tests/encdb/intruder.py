@@ -20,7 +20,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def files(pid):
-    """Memory files among its descriptors, by name; whoever owns one may change its mode."""
+    """Memory files among its descriptors, by name; anyone who owns one may change its mode."""
     got = []
     for link in sorted(Path(f"/proc/{pid}/fd").iterdir()):
         if "memfd" in os.readlink(link):
@@ -53,7 +53,7 @@ def descriptors(pid):
 
 
 def worker(pid):
-    """What a leader tells its workers, to one who claims to be one. A leader whose session ends in that moment tells nothing."""
+    """What a leader passes to its workers, to one who claims to be one. A leader whose session ends in that moment passes nothing."""
     got = []
     for name in CLIENTS.findall(Path("/proc/net/unix").read_text()):
         with socket.socket(socket.AF_UNIX) as client, suppress(ConnectionRefusedError, ConnectionResetError):

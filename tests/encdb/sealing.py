@@ -27,7 +27,7 @@ LARGEST = {31: "int4", 63: "int8"}
 
 
 class Place:
-    """A run of tokens, and what stands there when it is sealed: text, or a parameter (None) for its only token."""
+    """A run of tokens, and what is there when it is sealed: text, or a parameter (None) for its only token."""
 
     def __init__(self, start, end, sealed):
         self.start, self.end, self.sealed = start, end, sealed

@@ -96,7 +96,7 @@ class Client(OwnersClient):
                     os.unlink(self.directory / name)
 
     def test_who_answers_in_the_evaluators_place_gets_nothing(self):
-        """A superuser leads the owner's client to evaluators of his own; the owner has named the right one's key."""
+        """A superuser leads the owner's client to evaluators of their own; the owner has named the right one's key."""
         right = self.evaluator(options=["--identity", self.directory / "right"])
         cluster = self.server("main", form="isolated", socket=right.socket)
         self.client(cluster, "init")
@@ -117,7 +117,7 @@ class Client(OwnersClient):
             self.assertIn("64 digits", self.client(cluster, "connect", "--accept", text, code=USAGE, trusts=False))
 
     def test_the_commands_of_the_page(self):
-        """As printed, from an owner's first to the first value that he seals."""
+        """As printed, from an owner's first to the first value that they seal."""
         evaluator = self.evaluator(options=["--identity", self.directory / "evaluator.key"])
         cluster = self.server("main", form="isolated", socket=evaluator.socket)
         cluster.psql("CREATE DATABASE shop")

@@ -23,7 +23,7 @@ from waiting import eventually  # noqa: E402
 PAGE = "docs/confidential/client.md"
 FOUND, BUSY = 1, 9
 OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-# Everything that the online form does by itself, and the statement by which the server's log tells that it has begun.
+# Everything that the online form does by itself, and the statement by which the server's log says that it has begun.
 STEPS = {
     "columns": "CREATE TRIGGER",
     "rows": "UPDATE ONLY .*UPDATE ONLY ",
@@ -62,7 +62,7 @@ class Writer(threading.Thread):
                 except (psycopg2.errors.UniqueViolation, psycopg2.errors.DeadlockDetected):
                     pass  # of another row or with another application: it was rolled back
         except (psycopg2.OperationalError, psycopg2.InterfaceError):
-            pass  # it was disconnected, which tells nothing of a transaction that was not committed
+            pass  # it was disconnected, which says nothing of a transaction that was not committed
         except psycopg2.Error as error:
             self.failure = error
         finally:
@@ -194,7 +194,7 @@ class Online(Proxied):
         self.assertNotIn("secretOne", (cluster.home / "log").read_text())
 
     def killed_at(self, cluster, step, columns="c,n"):
-        """Starts a run and kills it as soon as the server's log tells of a step; the server then notices."""
+        """Starts a run and kills it as soon as the server's log shows a step; the server then notices."""
         log = cluster.home / "log"
         before = log.stat().st_size
         process = self.start(cluster, "t", columns, "--batch-rows", "500")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Pages of indexes on encrypted columns that are not as they were written, where no checksum tells: nothing beyond them is read or written."""
+"""Pages of indexes on encrypted columns that are not as they were written, where no checksum shows it: nothing beyond them is used."""
 
 import re
 import struct

@@ -140,7 +140,7 @@ class InPython(Library):
             os._exit(0 if good and pgseal.dsn(self.server_, **self.options) != dsn else 1)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
         self.assertEqual(self.ask(dsn), "secretAda")
-        # A child that ends by _exit removes nothing. Whoever starts the next client does, and leaves what is in use.
+        # A child that ends by _exit removes nothing. Anyone who starts the next client does, and leaves what is in use.
         left = set(self.runtime.iterdir())
         with pgseal.Client(self.server_, **self.options) as client:
             self.assertEqual(len(left - set(self.runtime.iterdir())), 1)

@@ -21,7 +21,7 @@ ROWS = "SELECT count(*), min(encdb.decrypt(c)), encdb.decrypt(sum(id)) FROM t;\n
 POINT = "SET enable_seqscan = off;\nSELECT encdb.decrypt(c) FROM t WHERE id = (SELECT encdb.enc_int4_encrypt(77, '|postgres|postgres|'));\n"
 ANSWER = "500|row 1|125250"
 
-# A column beside its plain twin, and questions for the least and the greatest of it.
+# A column beside its plain reference, and questions for the least and the greatest of it.
 WORDS = """
 SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;
 CREATE TABLE words AS SELECT g, w, encdb.enc_text_encrypt(w) AS e FROM (

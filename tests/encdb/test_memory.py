@@ -34,7 +34,7 @@ WORK = """SELECT count(*) FROM t a JOIN t b ON a.c = b.c AND a.n = b.n;
 SELECT count(*), sum(n) IS NOT NULL, min(c) IS NOT NULL FROM t;
 SELECT count(*) FROM (SELECT c || c AS cc, n + n AS nn FROM t ORDER BY c, n) v WHERE cc > (SELECT max(c) FROM t);
 """
-# A setting lies in ordinary memory as long as its session: what a core file is sure to hold. The evaluator works where none reaches.
+# A setting is in ordinary memory as long as its session: what a core file is sure to hold. The evaluator works where none reaches.
 KEPT = "SELECT set_config('memory.kept', encdb.decrypt(c), false) IS NOT NULL FROM t LIMIT 1;\n"
 PID = "SELECT 'pid', pg_backend_pid();\n"
 

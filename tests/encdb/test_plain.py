@@ -141,7 +141,7 @@ AFTERWARDS = {
     "CREATE TABLE child () INHERITS (after)": "PE028", "CREATE TABLE child (LIKE after INCLUDING ALL)": "PE028",
     "ALTER POLICY after ON after USING (concat(text_, 'a') <> '')": "PE028", "DROP OWNED BY other": "00000", "DROP TABLE after": "00000",
 }
-# Of documents alone: nothing tells these from what is meant.
+# Of documents alone: nothing distinguishes these from what is meant.
 UNSEEN = ["SELECT t::text LIKE '(%' FROM t"]
 
 

@@ -195,7 +195,7 @@ class Refused(Proxied):
         self.assertEqual(cluster.psql("SELECT max(oid::int8) < 16384 FROM pg_type WHERE typname LIKE 'enc_%'"), "t")
         for command in (["init"], ["key", "new"], ["grant", "add", "--allow", "all"]):
             self.client(cluster, *command)
-        directory = self.proxy(cluster, "--trust-server-types")  # there is no list: the catalog alone tells
+        directory = self.proxy(cluster, "--trust-server-types")  # there is no list: the catalog alone says it
         self.psql(directory, "INSERT INTO person (id, name) VALUES (1, 'secretAda')")
         self.assertEqual(self.psql(directory, "SELECT id, name FROM person WHERE name = 'secretAda'"), ["1|secretAda"])
         self.assert_never_in_clear("secret")

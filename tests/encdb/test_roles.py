@@ -45,7 +45,7 @@ class Roles(Confidential):
                 for question in COMPARED:
                     with self.subTest(database=database, mode=mode, question=question):
                         server.psql(PARALLEL.format(mode) + question, db=database, user="mallory", error="no session is open")
-        # Whoever starts the server for himself alone is its client.
+        # Anyone who starts the server for themselves alone is its client.
         server.stop()
         said = server.run("postgres", "--single", "-D", server.data, "postgres", input=COMPARED[0] + "\n", check=False)
         self.assertIn("no session is open", said.stdout + said.stderr)
@@ -118,7 +118,7 @@ class Roles(Confidential):
                                "CREATE FUNCTION put(v int) RETURNS enc_int4 LANGUAGE plpgsql AS "
                                "'DECLARE e enc_int4; BEGIN e := encdb.enc_int4_encrypt(v); RETURN e; END';"
                                f"BEGIN; SET ROLE alice; {put} SET ROLE bob; {put} COMMIT; BEGIN; {put} COMMIT; RESET ROLE;"
-                               # The key's number stands in a cell's bytes 3 to 6.
+                               # The key's number is in a cell's bytes 3 to 6.
                                "SELECT u, count(*), count(DISTINCT substring(encdb.enc_int4_send(c)::text FROM 9 FOR 8)) FROM who "
                                "GROUP BY ROLLUP (u) ORDER BY u")
         self.assertEqual(output.split()[-3:], ["alice|1|1", "bob|2|1", "|3|2"])

@@ -33,7 +33,7 @@ STRANGERS = {
 
 
 def unsigned_list(serials):
-    """A list of revocations as docs/format/grant.md has it, but for the signature."""
+    """A list of revocations as docs/format/grant.md has it, except the signature."""
     head = b"PGSEALRV" + bytes([1]) + bytes(32) + (7).to_bytes(8, "little") + serials.to_bytes(4, "little")
     return head + b"".join(serial.to_bytes(16, "big") for serial in range(serials)) + bytes(64)
 

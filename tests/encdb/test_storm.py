@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sessions write, indexes are rebuilt, statements are cancelled and evaluators die at once: afterwards no index is wrong.
 
-Each encrypted column has a plain twin, which says what an index has to find. PGSEAL_SEED repeats what is drawn, not when it
+Each encrypted column has a plain reference, which says what an index has to find. PGSEAL_SEED repeats what is drawn, not when it
 happens; PGSEAL_TEST_LONG makes the storm ten times as long.
 """
 

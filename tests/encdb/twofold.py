@@ -1,7 +1,7 @@
 """One text of SQL for plain columns and for encrypted ones (imported by the makers of random queries only).
 
 In a text «int4 7» is a constant, ‹int4› a type, and opened(x) is x as its owner reads it. Statements end in ";\\n", which
-stands nowhere else. Invariant: what plain() and sealed() make of a text differs in nothing but these.
+is nowhere else. Invariant: what plain() and sealed() make of a text differs in nothing but these.
 """
 
 import re

@@ -1,7 +1,7 @@
 """What test_extensions.py runs: an entry for each extension, with SQL that puts a canary where the extension keeps its data.
 
-`{word}` stands for the entry's canary, `{home}` for the cluster's directory, which holds the socket, and `{data}` for its data
-directory. The SQL has to answer the same in a sealed cluster and in its plain twin.
+`{word}` means the entry's canary, `{home}` the cluster's directory, which holds the socket, and `{data}` its data
+directory. The SQL has to answer the same in a sealed cluster and in its plain reference.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 """Files in directories that PostgreSQL does not have: editors make them, and people read them, of a sealed cluster too.
 
 They are stored as they are, whatever their names, and a server writes there only what its settings name: an extension that kept
-data there would leave it in clear. What lies there is named by `doctor`, `audit` and `seal`.
+data there would leave it in clear. What is there is named by `doctor`, `audit` and `seal`.
 """
 
 import sys
@@ -31,7 +31,7 @@ REFUSED = "would be in clear, in a directory that PostgreSQL does not have: keep
 
 class Administrator(Case):
     def make(self, name, **options):
-        """A cluster whose work_mem stands in a directory of its administrator's."""
+        """A cluster whose work_mem is in a directory of its administrator's."""
         cluster = self.cluster(name, conf=CONF, **options).init()
         self.edit(cluster, "pg_conf.d/site.conf", "work_mem = 5MB\n")
         self.edit(cluster, "pg_conf/extra.inc", "maintenance_work_mem = 7MB\n")
@@ -111,7 +111,7 @@ class Administrator(Case):
         self.assertTrue(any(b"shown" in file.read_bytes() for file in (cluster.data / "pg_logs/deep/er").iterdir()))
 
     def test_a_link_out_of_the_data_directory(self):
-        """What lies outside is outside, by whatever name."""
+        """What is outside is outside, by whatever name."""
         cluster = self.cluster("linked").init().start()
         (self.directory / "outside").mkdir(mode=0o777)
         (cluster.data / "export").symlink_to(self.directory / "outside")

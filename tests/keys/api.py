@@ -1,4 +1,4 @@
-"""An HTTP API on loopback that stands in for a key service: what the stand-ins of all services share.
+"""An HTTP API on loopback that takes the place of a key service: what the stand-ins of all services share.
 
 A stand-in is written from the service's own documentation, and checks each header and field, so that a client which departs from it
 fails here.

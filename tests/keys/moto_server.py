@@ -1,4 +1,4 @@
-"""moto's server, which stands in for AWS on loopback: KMS, STS and the metadata of an instance. scripts/fetch-drivers.sh moto
+"""moto's server, which takes the place of AWS on loopback: KMS, STS and the metadata of an instance. scripts/fetch-drivers.sh moto
 installs it."""
 
 import json

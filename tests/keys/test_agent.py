@@ -194,7 +194,7 @@ class Agents(OfAgent):
 
 
 class Impostors(OfAgent):
-    """An agent that fails, or lies, costs two seconds at most; then the slots are tried."""
+    """An agent that fails, or gives false answers, costs two seconds at most; then the slots are tried."""
 
     def impostor(self, answer):
         listener = socket.socket(socket.AF_UNIX)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Keys in AWS KMS. moto's server stands in for the service; it binds what it encrypts to the encryption context, as AWS does."""
+"""Keys in AWS KMS. moto's server takes the place of the service; it binds what it encrypts to the encryption context, as AWS does."""
 
 import base64
 import os

@@ -119,7 +119,7 @@ class Devices(OfPkcs11):
         self.pgseal("key", "check", "-D", one.data)
 
     def test_no_core_and_no_debugger(self):
-        """pgseal-kms hides itself before it has read anything: its files in /proc are root's then, whoever runs it."""
+        """pgseal-kms hides itself before it has read anything: its files in /proc are root's then, no matter who runs it."""
         command = [PGSEAL.with_name("pgseal-kms"), "unwrap", self.uri(), "0" * 32]
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **self.environment})
         self.addCleanup(child.wait)

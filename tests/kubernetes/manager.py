@@ -163,7 +163,7 @@ class Instance(Pod):
         self.until_ready(server)
 
     def postgres_environment(self):
-        """buildPostgresEnv: the manager's own, and what is added. None stands for the pod's."""
+        """buildPostgresEnv: the manager's own, and what is added. None represents the pod's."""
         text = self.run("env", "-0").stdout
         inherited = dict(entry.split("=", 1) for entry in text.split("\0") if entry)
         return {**inherited, "PG_OOM_ADJUST_FILE": "/proc/self/oom_score_adj", "PG_OOM_ADJUST_VALUE": "0"}

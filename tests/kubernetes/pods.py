@@ -3,7 +3,7 @@
 An image is an overlay over the root of tests/packages/chroot.py. A pod gets what CloudNativePG's specification of one gives it: user 26
 and no other, no capability, no new privileges, a read-only root, the filter of system calls of a container runtime, 64 KiB of locked
 memory, and only these mounts: the volumes of PGDATA and WAL, one scratch volume as /run and as /controller, /dev/shm, and /projected.
-Programs are started in it by a shell, which stands where the operator's instance manager is the container's first process.
+Programs are started in it by a shell, which is where the operator's instance manager is the container's first process.
 """
 
 import errno

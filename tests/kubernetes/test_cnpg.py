@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A sealed cluster's life under CloudNativePG: its image, its pods' restrictions, and the command lines of its instance manager.
 
-The tests go through one cluster's life, in the order of their names, until the first that fails. manager.py says what stands for what.
+The tests go through one cluster's life, in the order of their names, until the first that fails. manager.py says what represents what.
 PostgreSQL 15 is Debian's; what the cluster is upgraded to is 18, built by tests/suites/fetch-build.sh.
 """
 
@@ -112,7 +112,7 @@ class Life(unittest.TestCase):
         pod.end()
 
     def test_03_a_plain_cluster_shows_what_leaks(self):
-        """The reference: the same commands without pgseal's options, and the canary lies in clear."""
+        """The reference: the same commands without pgseal's options, and the canary is in clear."""
         pod = self.pod("plain", "127.0.0.10", settings=False)
         pod.run("env", "PGSEAL_INITDB_OPTIONS=", "initdb", "--username", "postgres", "-D", PGDATA, "--waldir", PGWAL, "-k")
         pod.ensure_includes(PGDATA)

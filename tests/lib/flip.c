@@ -1,6 +1,6 @@
 /*
  * A preload library in which a link changes while a path is looked at: when libc was asked for the real path of the link that
- * PGSEAL_TEST_LINK names, for the n-th time in a process, what lies beside it under the name with .n behind it takes its place.
+ * PGSEAL_TEST_LINK names, for the n-th time in a process, what is beside it under the name with .n behind it takes its place.
  * The link that PGSEAL_TEST_DIRECTORY names leads to a directory: it changes when a file's status is asked for below it or when it is
  * opened. In LD_PRELOAD the library comes after libpgseal, which finds these functions where it looks for libc's.
  */

@@ -200,7 +200,7 @@ class Cluster:
             file.write(conf + "\n")
 
     def run(self, program, *arguments, **options):
-        """Runs one of PostgreSQL's programs on this cluster: the sealed twin if the cluster is sealed."""
+        """Runs one of PostgreSQL's programs on this cluster: the wrapper if the cluster is sealed."""
         environment = {**self.environment, **options.pop("environment", {})}
         return run([self.bindir / program, *arguments], environment, **options)
 
@@ -332,7 +332,7 @@ class Canaries:
         return f"{self.mark}_{label}_"
 
     def found(self, *places):
-        """{label: {file, …}} of what lies in clear in these files and below these directories."""
+        """{label: {file, …}} of what is in clear in these files and below these directories."""
         pattern = re.compile(self.mark.encode() + rb"(?:_([a-z0-9]+)_)?")
         hits = {}
         for file in files_below(*places):

@@ -1,7 +1,7 @@
 /*
  * A preload library in which FICLONE works on every file system: it copies what is stored. For tests of clones on machines
  * whose file systems clone nothing. In LD_PRELOAD it comes after libpgseal, which finds this function where it looks for
- * libc's, so it stands for the kernel; it tells each clone by a byte in the file that PGSEAL_TEST_CLONES names.
+ * libc's, so it represents the kernel; it marks each clone by a byte in the file that PGSEAL_TEST_CLONES names.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -21,7 +21,7 @@ from pgseal_test import run
 
 NAMESPACE = ["unshare", "--user", "--map-current-user", "--keep-caps", "--mount"]
 MAY_MOUNT = subprocess.run([*NAMESPACE, "true"], capture_output=True).returncode == 0
-needs_mounts = unittest.skipUnless(MAY_MOUNT, "this kernel does not let an ordinary user mount a tmpfs in a namespace of his own")
+needs_mounts = unittest.skipUnless(MAY_MOUNT, "this kernel does not let an ordinary user mount a tmpfs in a namespace of their own")
 
 
 def main(test_file, *tools):

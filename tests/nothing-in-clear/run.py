@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Nothing in clear: no canary shows in a stored file of a sealed cluster, at any time of its life.
 
-The same life is led by a plain twin, which must show every canary in the very place where the sealed one has it: else
+The same life is led by a plain reference, which must show every canary in the very place where the sealed one has it: else
 this test would be blind. Stages: while running (sorts, joins and a slot spilling), after kill -9, after recovery, after
 a clean stop.
 """
@@ -24,7 +24,7 @@ class NothingInClear(Case):
         sealed, plain = self.life(True, canaries), self.life(False, canaries)
         for label, pattern in plain.places:
             with self.subTest(label=label, plain=pattern):
-                self.assertTrue(plain.shows(label, pattern), "the plain twin does not show it: the test is blind")
+                self.assertTrue(plain.shows(label, pattern), "the plain reference does not show it: the test is blind")
         for label, pattern in sealed.places:
             with self.subTest(label=label, sealed=pattern):
                 self.assertTrue(sealed.has_file(pattern), "the sealed cluster never had such a file")

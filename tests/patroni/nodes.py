@@ -25,7 +25,7 @@ PASSWORD = "first"
 
 
 def page_block(language, number=0):
-    """The page's first block in this language, or a later one. The page lies beside the staged tests."""
+    """The page's first block in this language, or a later one. The page is beside the staged tests."""
     page = (STAGE / "docs/operations/patroni.md").read_text()
     return re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)[number]
 
@@ -142,7 +142,7 @@ class Patroni:
         takeover.reap({"postgres"})
 
     def members(self):
-        """{name: (role, state, timeline)} as any node that answers tells it."""
+        """{name: (role, state, timeline)} as any node that answers says it."""
         for node in self.nodes.values():
             if answer := self.ask(node, "cluster"):
                 return {one["name"]: (one["role"], one["state"], one.get("timeline")) for one in answer["members"]}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """pgBackRest with a sealed cluster, by the configuration and the commands of docs/operations/pgbackrest.md: backups of all
-types over an asynchronous archive, restore, point-in-time recovery; what lies in the repository, and what it is worth
+types over an asynchronous archive, restore, point-in-time recovery; what is in the repository, and what it is worth
 without the key."""
 
 import re
@@ -90,7 +90,7 @@ class PgBackRest(Case):
         return re.findall(rf"{self.canaries.mark}_(\w+)_", self.main.psql("SELECT b FROM t ORDER BY n"))
 
     def damage(self):
-        """What a delta restore has to mend: a relation gone, a page overwritten, a file too many, the key directory gone."""
+        """What a delta restore has to repair: a relation gone, a page overwritten, a file too many, the key directory gone."""
         tables = [Path(self.main.data, name) for name in self.relations]
         tables[0].unlink()
         tables[1].write_bytes(bytes(range(256)) * 32 + tables[1].read_bytes()[8192:])
@@ -101,7 +101,7 @@ class PgBackRest(Case):
         """Nothing in clear but what is so by design, and every page in order."""
         self.assertEqual(self.canaries.found(self.repository, self.spool, self.logs, self.main.data), {})
         found = self.canaries.audit(self.repository, self.spool, self.main.data)
-        link = f"{self.repository}/backup/main/latest: not read: a link "  # to a backup that stands beside it
+        link = f"{self.repository}/backup/main/latest: not read: a link "  # to a backup that is beside it
         self.assertEqual([line for line in found if not line.startswith(link)], [])
         self.main.stop()
         run([PGSEAL, "verify", "-D", self.main.data])

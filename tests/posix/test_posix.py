@@ -132,7 +132,7 @@ class Posix(unittest.TestCase):
         self.assertEqual(wrong, {}, "not as the list of differences says")
 
     def assert_stored_sealed(self, *clear):
-        """No marker byte string in the sealed directory, but for the named files."""
+        """No marker byte string in the sealed directory, except the named files."""
         root = self.scratch / "sealed"
         files = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
         holding = {str(path.relative_to(root / "one/data")) for path in files

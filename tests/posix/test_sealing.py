@@ -17,7 +17,7 @@ LOCKED = ("pgseal: {0}/pg_encryption/key.bin is missing: restore it from a copy\
 
 
 class Sealing(unittest.TestCase):
-    """What the second call answers, what it says, and what lies on the disk."""
+    """What the second call answers, what it says, and what is on the disk."""
 
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()

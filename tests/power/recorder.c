@@ -11,7 +11,7 @@
  * Numbers are little-endian. DIRECTORY/disk holds what the disk holds; if it exists the disk begins with that.
  *
  * A flush counts for every write before it in the log. The kernel sends writes of a loop device whose file is open for direct
- * I/O to here before it tells the file system that they are complete, so what was complete when a flush was asked for is
+ * I/O to here before it informs the file system that they are complete, so what was complete when a flush was asked for is
  * before it. There is no forced unit access on a loop device: the block layer flushes instead.
  */
 #define FUSE_USE_VERSION 31

@@ -65,7 +65,7 @@ VACUUM FULL counted;
 """
 
 # What recovery of a sound cluster may say after a cut. A torn page of these forks is zeroed in memory and rebuilt (RBM_ZERO_ON_ERROR), of which
-# 18 tells the log twice; and a DROP DATABASE is replayed whose directory had gone (dbase_redo, rmtree).
+# 18 writes the log twice; and a DROP DATABASE is replayed whose directory had gone (dbase_redo, rmtree).
 CONTEXT = r"(?:\n\S+ CONTEXT:  .*)?"
 HARMLESS = re.compile(r"^\S+ (?:WARNING|LOG):  page verification failed, calculated .*" + CONTEXT + r"(?:\n\S+ (?:WARNING|LOG):  invalid page in"
                       r" block \d+ of relation \S+_(?:vm|fsm)\"?; zeroing out page" + CONTEXT + r")+$"

@@ -76,7 +76,7 @@ class Raw(Backups):
                 self.assertEqual((done.returncode, (target / "pg_encryption/key.bin").exists()), (0, True), done.stderr)
 
     def test_an_unsealed_server_refuses_it(self):
-        """Newer servers send a pg_control whose CRC fits; its values must stop whoever has no key, before anything is written."""
+        """Newer servers send a pg_control whose CRC fits; its values must stop anyone who has no key, before anything is written."""
         cluster = self.serve()
         target, done = self.backup(cluster, *RAW, receiver="raw")
         self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -204,7 +204,7 @@ class Streams(Receivers):
                     self.assertNotIn(self.mark, arrived)
 
     def test_wal_that_no_file_is_read_for(self):
-        """17 and 18 send what is written while they stream out of shared memory, but for the first: nothing of that arrives
+        """17 and 18 send what is written while they stream out of shared memory, except the first: nothing of that arrives
         where it must not, and what does arrive shows that it comes so."""
         cluster = self.serve()
         for receiver, replication, reason in [(None, "true", UNPROVEN), (None, "database", UNPROVEN), ("raw", "true", STREAM_RAW)]:
@@ -233,7 +233,7 @@ class Streams(Receivers):
             return self.read_by(cluster.psql("SELECT pid FROM pg_stat_replication")) - before
 
     def read_by(self, process):
-        """Bytes that a process has read so far, of files and of what else has a descriptor, but for sockets."""
+        """Bytes that a process has read so far, of files and of what else has a descriptor, except sockets."""
         return int(re.search(r"^rchar: (\d+)$", Path(f"/proc/{process}/io").read_text(), re.M)[1])
 
     def standby(self, cluster):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tokens, and what they open, leave a receiver over TLS or a local socket only, whoever answers for the server."""
+"""Tokens, and what they open, leave a receiver over TLS or a local socket only, no matter who answers for the server."""
 
 import re
 import socket
@@ -23,7 +23,7 @@ ASKS_FOR_TLS, ASKS_FOR_GSS = 80877103, 80877104
 
 
 class Man(threading.Thread):
-    """In the middle: tells the client that there is no TLS, speaks TLS to a server that has it, and keeps what passes."""
+    """In the middle: says to the client that there is no TLS, speaks TLS to a server that has it, and keeps what passes."""
 
     def __init__(self, port, tls):
         super().__init__(daemon=True)
@@ -216,7 +216,7 @@ class Wire(Receivers):
             self.assertIn("root certificate file", done.stderr)
 
     def test_over_tls(self):
-        """Where nobody stands between, the default is enough, and a standby is told to ask for TLS."""
+        """Where nobody is between, the default is enough, and a standby is told to ask for TLS."""
         cluster, _ = self.between()
         standby = self.cluster("standby")
         place = {"PGHOST": "127.0.0.1", "PGPORT": str(self.port)}
@@ -293,7 +293,7 @@ class Wire(Receivers):
                 self.assertGreater(max(expiries) + 1, asked + 3600 + 2 * relay.pause)  # whole seconds; psql was first
 
     def test_raw_goes_anywhere(self):
-        """Ciphertext needs no TLS; a token that stands beside the word does."""
+        """Ciphertext needs no TLS; a token that is beside the word does."""
         cluster, man = self.between(tls=False)
         place = {**TCP, "PGPORT": str(man.port)}
         command = ["pg_basebackup", "-Ft", "-X", "fetch", "-c", "fast", "-D"]

@@ -76,7 +76,7 @@ class Recovery(Case):
         key_bin = cluster.data / "pg_encryption/key.bin"
         self.key("add", cluster, "--new-passphrase-file", self.safe, "--argon2-memory", "64MiB", secret=self.first)
         self.refused(7, "no slot opens", "backup", cluster, copy, secret=self.new)
-        self.refused(2, "lies in the data directory", "backup", cluster, cluster.data / "copy", secret=self.first)
+        self.refused(2, "is in the data directory", "backup", cluster, cluster.data / "copy", secret=self.first)
         self.assertEqual(self.names(), [])
         done = self.key("backup", cluster, copy, secret=self.safe)
         self.assertEqual(done.stdout, f"{copy} is a copy of key.bin\nslot 1 (passphrase) was not tried: --all tries every slot\n"

@@ -361,7 +361,7 @@ class Clone(Receiving):
                 self.assertFalse(standby.data.exists() or elsewhere.exists())
 
     def test_by_a_program_of_postgresqls_own(self):
-        """The library would not come through a twin, and a plain server's copy would be in clear."""
+        """The library would not come through a wrapper, and a plain server's copy would be in clear."""
         standby = self.copy("standby")
         for primary in [self.primary(), self.cluster("plain", sealed=False).init().start()]:
             for place in [standby.bindir, self.directory]:
@@ -377,7 +377,7 @@ class Clone(Receiving):
         self.interrupted(self.primary(sealed=False), [signal.SIGKILL], *NEW)
 
     def interrupted(self, primary, ends, *options):
-        """What is left starts neither with the twin nor with the stock server, and nothing of it is in clear."""
+        """What is left starts neither with the wrapper nor with the stock server, and nothing of it is in clear."""
         primary.psql("CREATE TABLE big AS SELECT i, repeat('x', 900) FROM generate_series(1, 20000) i; CHECKPOINT")
         for number, end in enumerate(ends):
             with self.subTest(end=end):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tablespaces whose location lies in a data directory, or in another tablespace: copies start, have all rows, and show nothing.
+"""Tablespaces whose location is in a data directory, or in another tablespace: copies start, have all rows, and show nothing.
 
-PostgreSQL warns of the first and allows both. Where such a file lies says nothing about it: the links in pg_tblspc do.
+PostgreSQL warns of the first and allows both. Where such a file is says nothing about it: the links in pg_tblspc do.
 """
 
 import sys
@@ -23,7 +23,7 @@ class Locations(Receiving):
     def assert_whole(self, copy, table, *places):
         """It shows nothing, verifies, and has all rows; so does a copy of it that is taken from its server."""
         self.assert_sealed(copy.data, *places)
-        # That the tablespace lies there is not in the manifest, of a plain cluster either.
+        # That the tablespace is there is not in the manifest, of a plain cluster either.
         copy.run("pg_verifybackup", *[f"-i{place.relative_to(copy.data)}" for place in places], copy.data)
         self.start(copy)
         self.assert_rows(copy, table)

@@ -164,7 +164,7 @@ class ReceiveWal(Receiving):
         self.assertIn("leave --compress or --synchronous out", done.stderr)
 
     def test_what_compresses_unseen_writes_nothing(self):
-        """dd, under the name of pg_receivewal, stands for one whose zlib or LZ4 is built in."""
+        """dd, under the name of pg_receivewal, represents one whose zlib or LZ4 is built in."""
         program = self.directory / "pg_receivewal"
         shutil.copy("/bin/dd", program)
         told = {"LD_PRELOAD": str(STAGE / "dist/lib/libpgseal.so"), "PGSEAL_WAL_SEGMENT_SIZE": str(16 << 20)}

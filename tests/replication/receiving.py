@@ -38,7 +38,7 @@ class Receiving(Case):
         return self.cluster(name, sealed=sealed)
 
     def base_backup(self, primary, target, *options, check=True, environment=None):
-        """Runs the twin of pg_basebackup into target's data directory."""
+        """Runs the wrapper of pg_basebackup into target's data directory."""
         return target.run("pg_basebackup", "-c", "fast", "-D", target.data, *options, check=check,
                           environment={"PGHOST": str(primary.home), **(environment or {})})
 

@@ -124,7 +124,7 @@ class Failover(PageCase):
         self.assertEqual(old.sql("SELECT count(*) FROM t WHERE number = -1"), [(0,)])
 
     def a_standby_anew(self):
-        """And what repmgr says of a server that was stopped: the twin the truth, the stock program not."""
+        """And what repmgr says of a server that was stopped: the wrapper the truth, the stock program not."""
         leader = next(node for node in self.nodes if node.leads())
         node = next(node for node in self.nodes if node is not leader)
         self.do(node, lambda blocks: blocks[7].split("\n", 1)[0])

@@ -95,7 +95,7 @@ class Node:
         return done.stdout, done.returncode
 
     def cluster(self):
-        """{number: (may be connected to, is a standby)} as repmgr tells it here."""
+        """{number: (may be connected to, is a standby)} as repmgr says it here."""
         rows = re.findall(r"^(\d+),(-?\d+),(-?\d+)$", self.repmgr("cluster", "show", "--csv")[0], re.M)
         return {int(number): (available == "0", recovery == "1") for number, available, recovery in rows}
 

@@ -199,7 +199,7 @@ class Shop(Proxied):
             self.assertEqual(self.browser.evaluate("() => document.documentElement.scrollWidth"), PHONE, path)
 
     def has_cells_only(self, activity):
-        """As the server's superuser sees it, and whoever reads its files."""
+        """As the server's superuser sees it, and anyone who reads its files."""
         cluster = self.cluster_
         cells = cluster.psql("SELECT name, email, phone, birthday, credit_limit FROM shop_customer", "shop").splitlines()
         self.assertEqual(len(cells), len(self.customers))

@@ -106,7 +106,7 @@ class Slots(Case):
 
     @staticmethod
     def login():
-        """The name of whoever logged in, from whom the tests' user may have come."""
+        """The name of the user who logged in, from whom the tests' user may have come."""
         number = Path("/proc/self/loginuid").read_text().strip()
         return pwd.getpwuid(int(number)).pw_name if int(number) < 2 ** 32 - 1 else ""
 

@@ -294,7 +294,7 @@ class Job:
         return outcome
 
     def close(self, outcome, logs):
-        """Removes what the file left, but for the logs of a failure."""
+        """Removes what the file left, except the logs of a failure."""
         if outcome.state == "FAILED" and logs:
             keep = logs / self.work.name
             shutil.rmtree(keep, ignore_errors=True)

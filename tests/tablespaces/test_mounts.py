@@ -99,7 +99,7 @@ class Mounts(Twins):
 
     @unittest.skipUnless(OWN_MOUNTS or "PGSEAL_TEST_STAGE" not in os.environ, "the kernel lets users mount nothing here")
     def test_bind_mounts(self):
-        """The same directories under two names each, of which no link and no `..` tells that they are the same."""
+        """The same directories under two names each, of which no link and no `..` says that they are the same."""
         canaries = Canaries()
         cluster = self.cluster(tablespaces=["apart"]).init()
         alias, apart = self.directory / "alias", self.directory / "apart"

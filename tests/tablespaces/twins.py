@@ -12,7 +12,7 @@ from pgseal_test import PGSEAL, Canaries, Case, run  # noqa: E402
 class Twins(Case):
     def both(self, scenario, *places, conf="", **options):
         """Runs scenario(cluster, canaries), which leaves the cluster running, on both; all canaries' files end below
-        cluster.home. `places` are parts of paths where the plain twin shows a canary while it runs."""
+        cluster.home. `places` are parts of paths where the plain reference shows a canary while it runs."""
         for sealed in (False, True):
             canaries = Canaries()
             name = "sealed" if sealed else "plain"

@@ -239,7 +239,7 @@ class Documented(UpgradeCase):
         self.check_nothing_in_clear(self.content, self.page / "old/base", self.page / "new")
 
     def run_block(self, block):
-        """As a user who has pgseal on his path."""
+        """As a user who has pgseal on the path."""
         environment = {**self.old.environment, "PATH": f"{STAGE}/dist/bin:/usr/bin:/bin"}
         run(["bash", "-euo", "pipefail", "-c", self.exports + block], environment, cwd=self.page)
 

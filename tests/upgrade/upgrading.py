@@ -103,7 +103,7 @@ class UpgradeCase(Case):
         return old, content
 
     def pg_upgrade(self, old, new, *options, check=True, environment=None):
-        """The twin of the new version's pg_upgrade: it serves plain clusters as well."""
+        """The wrapper of the new version's pg_upgrade: it serves plain clusters as well."""
         bindir = twins(new.pg)
         command = [bindir / "pg_upgrade", "-b", old.bindir, "-B", bindir, "-d", old.data, "-D", new.data, "-U", "postgres",
                    "-s", self.directory, *options]

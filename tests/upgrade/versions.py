@@ -3,7 +3,7 @@
 
 Reads PostgreSQL as tests/suites/fetch-build.sh installs it, 13 too: PGSEAL_TEST_PG names the programs of any one version,
 the others lie beside it. Old and new cluster have their relations of a tablespace in one directory; when they have
-different keys, or only one is sealed, the version in a path tells whose a file is.
+different keys, or only one is sealed, the version in a path says whose a file is.
 """
 
 import sys
@@ -36,7 +36,7 @@ class Versions(UpgradeCase):
         return self.cluster("new", pg=programs(version), sealed=kind is not PLAIN, key=key).init()
 
     def directories(self, cluster):
-        """What lies in the data directory, and what the cluster has in the tablespace, where the other one's is too."""
+        """What is in the data directory, and what the cluster has in the tablespace, where the other one's is too."""
         version = (cluster.data / "PG_VERSION").read_text().strip()
         own = [place for place in cluster.data.iterdir() if place.name != "pg_tblspc"]
         return [*own, *(self.directory / "old/apart").glob(f"PG_{version}_*")]

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """PostgreSQL gives one number to two relations of a database, in two tablespaces, when its counter of object ids comes round: they
-have one key, which docs/threat-model.md says and `pgseal verify` tells.
+have one key, which docs/threat-model.md says and `pgseal verify` says.
 """
 
 import json

@@ -1,6 +1,6 @@
 """`pgseal verify` and `pgseal audit` on real clusters: no false alarm, and no damage or clear byte missed.
 
-A sealed cluster with every kind of file that survives a stop, and its plain twin with the same rows.
+A sealed cluster with every kind of file that survives a stop, and its plain reference with the same rows.
 """
 
 import json

@@ -91,7 +91,7 @@ fn bare(dependency: &str) -> String {
     name.unwrap_or(dependency).to_owned()
 }
 
-/// Returns the part of a dependency's version that tells incompatible ones apart: up to the first
+/// Returns the part of a dependency's version that distinguishes incompatible ones: up to the first
 /// number that is not zero.
 fn release(lock: &[Package], dependency: &str) -> Option<String> {
     let mut words = dependency.split(' ');

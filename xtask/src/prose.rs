@@ -1,14 +1,15 @@
 //! The pages: words that are out, the columns of their lines, the lengths of their sentences, and
-//! where their links lead.
+//! where their links lead. The words are out of comments and docstrings, too.
 //!
 //! `tidy` fails on every finding; `shape` counts long sentences. The rules are those of
 //! docs/style.md, which alone may show the words.
 
+mod comments;
 mod links;
 mod markdown;
 mod sentences;
 
-use markdown::{blocks, plain, Kind};
+use markdown::{blocks, plain, replace_code, Kind};
 use std::path::Path;
 use std::{fs, io};
 
@@ -22,6 +23,8 @@ const PAGES: [&str; 5] = [
 ];
 /// The page that lists the words that are out.
 const STYLE: &str = "docs/style.md";
+/// This file lists them, too.
+const LIST: &str = "xtask/src/prose.rs";
 /// The page that names all others of docs/, in the order of the book.
 const SUMMARY: &str = "docs/SUMMARY.md";
 /// The most columns of a line.
@@ -76,6 +79,14 @@ pub fn check(root: &Path, names: &[String]) -> io::Result<Vec<String>> {
         check_columns(&text, &mut found);
         links::check(root, name, &text, &mut found);
     }
+    for name in names.iter().filter(|name| name.as_str() != LIST) {
+        let Ok(text) = fs::read_to_string(root.join(name)) else {
+            continue;
+        };
+        check_comments(name, &text, &mut |line, what| {
+            findings.push(format!("{name}:{line}: {what}"));
+        });
+    }
     let summary = fs::read_to_string(root.join(SUMMARY))?;
     findings.extend(missing(&summary, names));
     Ok(findings)
@@ -125,7 +136,30 @@ fn check_words(name: &str, text: &str, found: &mut impl FnMut(usize, String)) {
     }
 }
 
-/// Whether a text has these words, and not as a part of others; `pgseal-twin` is no twin.
+/// Comments on lines that follow each other are one text, as a phrase may be on two of them.
+fn check_comments(name: &str, text: &str, found: &mut impl FnMut(usize, String)) {
+    let mut texts: Vec<(usize, usize, String)> = Vec::new();
+    for (first, comment) in comments::of(name, text) {
+        let marks = ['/', '!', '*', '#', ' ', '\t'];
+        let lines = comment.lines().map(|line| line.trim_matches(marks));
+        let said = replace_code(&lines.collect::<Vec<_>>().join(" "), "").to_lowercase();
+        let last = first + comment.matches('\n').count();
+        match texts.last_mut().filter(|(_, end, _)| *end + 1 == first) {
+            Some((_, end, before)) => {
+                *end = last;
+                before.extend([" ", &said]);
+            }
+            None => texts.push((first, last, said)),
+        }
+    }
+    for (first, _, said) in texts {
+        for word in OUT.into_iter().filter(|word| has_word(&said, word)) {
+            found(first, format!("\"{word}\": see {STYLE}"));
+        }
+    }
+}
+
+/// Whether a text has these words, and not as a part of others; `pgseal-twin` has none.
 fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(start, _)| {
         let before = text[..start].chars().next_back();
@@ -190,6 +224,34 @@ mod tests {
             ]
         );
         assert_eq!(words("| the twin | `pgseal-twin` |\n").len(), 1);
+    }
+
+    #[test]
+    fn words_that_are_out_are_found_in_comments_and_not_in_code() {
+        let in_comments = |name: &str, text: &str| {
+            let mut findings = Vec::new();
+            check_comments(name, text, &mut |line, what| {
+                findings.push(format!("{line}: {what}"));
+            });
+            findings
+        };
+        let rust = "//! One.\nlet his = \"by turns\"; // As it lies.\n/// `his` and pgseal-twin.\n";
+        assert_eq!(
+            in_comments("a.rs", rust),
+            ["1: \"lies\": see docs/style.md"]
+        );
+        let lines = "/// All but\n/// for this.\nx\n";
+        assert_eq!(
+            in_comments("a.rs", lines),
+            ["1: \"but for\": see docs/style.md"]
+        );
+        let c = "/*\n * All but\n * for this.\n */\n";
+        assert_eq!(in_comments("a.c", c), ["1: \"but for\": see docs/style.md"]);
+        let python = "def his():\n    \"\"\"The twin.\"\"\"\n";
+        assert_eq!(
+            in_comments("a.py", python),
+            ["2: \"twin\": see docs/style.md"]
+        );
     }
 
     #[test]

@@ -178,7 +178,7 @@ fn file(path: &Path) -> io::Result<Option<File>> {
     }))
 }
 
-/// Whether this is a package of this tree, after whose version its directory stands.
+/// Whether this is a package of this tree, after whose version its directory is.
 fn is_ours(line: &str) -> bool {
     line.ends_with(')')
 }

@@ -1,7 +1,7 @@
 """Encrypted columns of PostgreSQL for every driver of Python, inside the process.
 
 connect() gives a connection of psycopg (3, or psycopg2 where that is not installed); dsn() and url() give a connection string for
-whatever else: SQLAlchemy, Django, asyncpg. Behind it a thread of the process stands between driver and server, seals what is sent to
+whatever else: SQLAlchemy, Django, asyncpg. Behind it a thread of the process is between driver and server, seals what is sent to
 encrypted columns, and opens what comes back, with the owner's keys. Another process of the user cannot connect through it unless you
 pass the string on.
 """

@@ -1,4 +1,4 @@
-//! The command line of `pgseal bench`: which recipe or task a subcommand stands for. The options
+//! The command line of `pgseal bench`: which recipe or task a subcommand means. The options
 //! that recipes share are in [`crate::options`], those of one recipe in its own file.
 
 use clap::{Parser, Subcommand};

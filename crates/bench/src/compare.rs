@@ -27,11 +27,11 @@ pub enum Incomparable {
 /// The change of a figure between two reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// The interval of the difference lies below zero.
+    /// The interval of the difference is below zero.
     Better,
     /// It includes zero: no change was shown, which is not to say that there was none.
     NotShown,
-    /// It lies above zero.
+    /// It is above zero.
     Worse,
     /// One of them has too few rounds, or sets of clusters, for an interval that decides anything.
     TooFewRounds,

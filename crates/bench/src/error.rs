@@ -31,7 +31,7 @@ pub enum BenchError {
     Program {
         /// Its name.
         program: String,
-        /// As the system tells it.
+        /// As the system says it.
         status: String,
         /// The end of what it printed.
         output: String,
@@ -41,7 +41,7 @@ pub enum BenchError {
     ServerDied {
         /// The contender's name.
         contender: String,
-        /// As the system tells it.
+        /// As the system says it.
         status: String,
         /// The end of its log.
         log: String,

@@ -5,7 +5,7 @@
 //! figure is the median over the rounds of a ratio to stock (or of a difference from it). Clusters
 //! made alike differ by some per cent, and rounds on one set of them share that: so a set counts
 //! once, with the median of its rounds. From less than six sets an interval of 95 % cannot be told;
-//! if there is one set only, its rounds are what is counted, and nothing tells how clusters differ.
+//! if there is one set only, its rounds are what is counted, and nothing shows how clusters differ.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub enum Verdict {
     NoLoss,
     /// A loss, and the whole interval is at most the limit.
     Within,
-    /// A loss, and the limit lies inside the interval.
+    /// A loss, and the limit is inside the interval.
     Loss,
     /// The whole interval is above the limit.
     Beyond,

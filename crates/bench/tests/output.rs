@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// Returns the exit code and standard error of a report with this standard output. A report needs
-/// no library: none lies beside the program.
+/// no library: none is beside the program.
 fn report_to(stdout: Stdio) -> (Option<i32>, String) {
     let report = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks/readonly.json");
     let mut command = Command::new(env!("CARGO_BIN_EXE_pgseal-bench"));

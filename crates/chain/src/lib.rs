@@ -1,8 +1,8 @@
 //! Chained logs: lines of JSON, each of which ends in a hash over the line before it and its own
 //! text (docs/format/audit-log.md). The evaluator and the unlocking of clusters write such logs.
 //!
-//! Whoever changes, drops, or adds a line has to change all after it: somebody who keeps the last
-//! hash elsewhere sees that. [`Chain`] writes and [`verify`] reads; neither touches a file.
+//! Anyone who changes, drops, or adds a line has to change all after it: somebody who keeps the
+//! last hash elsewhere sees that. [`Chain`] writes and [`verify`] reads; neither touches a file.
 
 #![forbid(unsafe_code)]
 

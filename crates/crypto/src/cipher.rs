@@ -72,7 +72,7 @@ impl<'k> FileCipher<'k> {
         }
     }
 
-    /// XORs `buf`, which lies at byte `offset` of the file, with a stream that depends on the
+    /// XORs `buf`, which is at byte `offset` of the file, with a stream that depends on the
     /// position alone: AES-CTR under its own key of the cluster's key length. The counter block of
     /// the bytes from 16 i on is i as a 128-bit big-endian integer.
     ///

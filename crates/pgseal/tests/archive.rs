@@ -93,7 +93,7 @@ impl Place {
         command
     }
 
-    /// A `wal-put` that waits for what it archives, and whoever has it wait.
+    /// A `wal-put` that waits for what it archives, and the program that has it wait.
     fn waiting(&self, name: &str) -> (Child, File) {
         let fifo = self.data.path(&format!("pg_wal/{name}"));
         let made = Command::new("mkfifo").arg(&fifo).status();

@@ -396,7 +396,7 @@ fn commands_that_are_not_text() {
             ("PGDATAKEYUNWRAPCMD", "cat %p"),
         ]);
         wrapper.env(variable, OsStr::from_bytes(b"cat %p\xfc"));
-        let rest = "is not UTF-8: write it so, or give the option that it stands for";
+        let rest = "is not UTF-8: write it so, or give the option that it replaces";
         Transcript::of(&mut wrapper).refuses(2, &format!("{variable} {rest}"));
         assert!(!place.path("data").exists());
     }

@@ -113,7 +113,7 @@ fn of_a_newer_version() {
 fn another_key_length() {
     let sentence = " is damaged (its key length is not 128, 192 or 256): restore it from a copy";
     refused(&with(16, 2), 5, sentence);
-    // 128 exists, so the key tells that its header was altered.
+    // 128 exists, so the key shows that its header was altered.
     let altered =
         ": the key is right but the header of key.bin was altered: restore key.bin from a copy";
     let mut shorter = good();

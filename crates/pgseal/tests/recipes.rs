@@ -79,7 +79,7 @@ case "$2 $3 $4" in
 esac
 "#;
 
-/// A client that lies in the data directory, where commands run.
+/// A client that is in the data directory, where commands run.
 const KMIP: &str = r#"import sys
 mode, options = sys.argv[1], dict(arg.split("=", 1) for arg in sys.argv[2:])
 assert options["--variant"] == "thales" and options["--key-uid"] == "7"

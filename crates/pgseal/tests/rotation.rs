@@ -93,7 +93,7 @@ fn what_cannot_be_done() {
     assert_eq!(wrap(&["--new-plain", "--new-passphrase"]).code, Some(2));
     let inside = cluster.data().join("pg.key");
     let sentence = format!(
-        "{} lies in the data directory that it shall protect: give a path outside",
+        "{} is in the data directory that it shall protect: give a path outside",
         inside.display()
     );
     wrap(&["--new-key-file", inside.to_str().expect("UTF-8")]).refuses(2, &sentence);

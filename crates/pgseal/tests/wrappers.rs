@@ -66,7 +66,7 @@ fn every_spelling_of_a_data_directory_is_found() {
 fn clients_and_questions_need_no_key() {
     let place = Place::new();
     let copied = fs::copy(place.path("pg/psql"), place.path("pg/pg_archivecleanup"));
-    copied.expect("a program that tells how it was started");
+    copied.expect("a program that prints how it was started");
     let cluster = Cluster::new([command("exit 1", b"x")]);
     let data = cluster.data().to_str().expect("UTF-8").to_owned();
     for (name, args) in [
@@ -437,7 +437,7 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 /// A wrapper is one line for the kernel. Where the kernel would cut that line, or take it apart at
-/// the wrong blank, a shell stands in; both are known for what they are.
+/// the wrong blank, a shell takes its place; both are known for what they are.
 #[test]
 fn the_text_of_a_twin() {
     let place = Place::new();

@@ -31,7 +31,7 @@ typedef struct AggregateState
 	MemoryContext context;
 	MemoryContextCallback gone;
 	bool		asked;			/* a window has had the result of the collected cells alone */
-	bool		ended;			/* the result is known: it lies where the cells were */
+	bool		ended;			/* the result is known: it is where the cells were */
 	bool		is_null;
 	int			ncells;
 	Size		used;

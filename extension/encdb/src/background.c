@@ -47,7 +47,7 @@ encdb_order_of_bytes(Cell *left, Cell *right)
 }
 
 /*
- * The scan key that nbtree compares by, or NULL. A support function is not told of it, but who compares a key where it lies on a
+ * The scan key that nbtree compares by, or NULL. A support function is not told of it, but who compares a key where it is on a
  * B-tree's page, in shared buffers, is nbtree, which calls by the FmgrInfo inside the scan key; or the comparison of an array, a
  * record or a range there, which calls by the one inside a type cache's entry, where no argument follows.
  */

@@ -65,7 +65,7 @@ IsWorthIt(Page page)
 	return ++met > EncdbBtreePatience();
 }
 
-/* Whether the probe lies before all on this page, because it does on the page to its left */
+/* Whether the probe is before all on this page, because it does on the page to its left */
 static bool
 IsPassed(const Question *question, const PageLinks *links,
 		 PgsealPosition *position)
@@ -133,7 +133,7 @@ EncdbBtreeFind(const Question *question, const PageLinks *links, Memory *memory,
 	return true;
 }
 
-/* Learns where the probe stands on a page; NULL if that is refused */
+/* Learns where the probe is on a page; NULL if that is refused */
 static Memory *
 EncdbBtreeLearn(const Question *question)
 {

@@ -31,7 +31,7 @@ typedef struct PageCells
 	BlockNumber children[MAX_CELLS + 1];
 } PageCells;
 
-/* What is compared: a key where it lies, with a cell that lies on no page */
+/* What is compared: a key where it is, with a cell that is on no page */
 typedef struct Question
 {
 	Page		page;
@@ -41,7 +41,7 @@ typedef struct Question
 	const char *locale;
 } Question;
 
-/* Where a page lies in its index */
+/* Where a page is in its index */
 typedef struct PageLinks
 {
 	IndexId		index;
@@ -50,12 +50,12 @@ typedef struct PageLinks
 	BlockNumber right;
 } PageLinks;
 
-/* A page as it was, and where a probe stands on it */
+/* A page as it was, and where a probe is on it */
 typedef struct Memory
 {
 	Page		page;
 	PageLinks	links;
-	uint64		epoch;			/* encdb_epoch; 0: no probe stands on it */
+	uint64		epoch;			/* encdb_epoch; 0: no probe is on it */
 	const char *locale;
 	int			probe_len;
 	uint8		probe[MAX_PROBE];

@@ -1,8 +1,8 @@
 /*
  * btree_descent.c
- *	  Searches of which one request tells all: an evaluator outside keeps the pages of indexes.
+ *	  Searches of which one request gives all: an evaluator outside keeps the pages of indexes.
  *
- * Asked about a page, it goes on from there by itself, and tells of each page on the
+ * Asked about a page, it goes on from there by itself, and reports on each page on the
  * way which cells stand beside the probe. Where they still stand side by side on the
  * page, the page is answered for, whatever else has changed on it. Where they do
  * not, or the evaluator has not got the page, it is handed over.
@@ -154,7 +154,7 @@ HandOver(const Question *question, const PageLinks *links,
 	return &descent->findings[0];
 }
 
-/* Where the probe stands on a page that is remembered, or is to be; and whether it is known which way that is sorted */
+/* Where the probe is on a page that is remembered, or is to be; and whether it is known which way that is sorted */
 bool
 encdb_btree_descend(const Question *question, const PageLinks *links,
 					Memory *memory, PgsealPosition *position, bool *is_sorted)

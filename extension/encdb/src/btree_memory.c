@@ -88,7 +88,7 @@ IsOneOf(const Memory *memory, int ordinal, const PgsealFinding *finding)
 	return false;
 }
 
-/* Where a cell stands, which mostly is where it was; -1 if it has gone */
+/* Where a cell is, which mostly is where it was; -1 if it has gone */
 static int
 EncdbMemoryPlace(const Memory *memory, PgsealBytes cell, int hint)
 {
@@ -117,7 +117,7 @@ EncdbMemoryBefore(const Memory *memory, const PgsealFinding *finding)
 	return ordinal;
 }
 
-/* How many cells stand before or with the probe: what lies between cells that are equal to it is equal, too */
+/* How many cells stand before or with the probe: what is between cells that are equal to it is equal, too */
 static int
 EncdbMemoryThrough(const Memory *memory, const PgsealFinding *finding, int before)
 {
@@ -160,7 +160,7 @@ IsUniform(const Memory *memory, const PgsealFinding *finding, int before, int th
 }
 
 /*
- * Where the probe stands, if the cells beside it, which were compared with it, stand side by side here, and between them only
+ * Where the probe is, if the cells beside it, which were compared with it, stand side by side here, and between them only
  * those that are equal to it.
  */
 bool
@@ -204,7 +204,7 @@ IsAnswerTo(const Memory *memory, const Question *question)
 }
 
 /*
- * Whether the page of these links is the right neighbour of this one, and the probe lies before all on it. A neighbour that
+ * Whether the page of these links is the right neighbour of this one, and the probe is before all on it. A neighbour that
  * got keys from a page between the two, which was deleted, has another one on its left.
  */
 bool

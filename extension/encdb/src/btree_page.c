@@ -2,7 +2,7 @@
  * btree_page.c
  *	  The keys of a B-tree's page, found from one of them.
  *
- * nbtree compares a key where it lies, in a shared buffer that it has pinned
+ * nbtree compares a key where it is, in a shared buffer that it has pinned
  * and locked for as long as the comparison takes; so the other keys of the page
  * may be read then, and at no other time.
  */
@@ -15,7 +15,7 @@
 /* Where the special space begins, and tuples end */
 #define END_OF_ITEMS	(BLCKSZ - MAXALIGN(sizeof(BTPageOpaqueData)))
 
-/* What lies on a page, and where it ends */
+/* What is on a page, and where it ends */
 typedef struct PageItem
 {
 	IndexTuple	tuple;
@@ -37,7 +37,7 @@ IsKeyPage(Page page)
 		opaque->btpo_cycleid <= MAX_BT_CYCLE_ID && !P_ISMETA(opaque) && !P_IGNORE(opaque);
 }
 
-/* The B-tree's page in shared buffers that a datum lies on, or NULL */
+/* The B-tree's page in shared buffers that a datum is on, or NULL */
 char *
 encdb_btree_page(const void *datum)
 {

@@ -87,7 +87,7 @@ LocaleName(Description *description, HeapTuple tuple, AttrNumber attribute)
 	return MemoryContextStrdup(TopMemoryContext, name);
 }
 
-/* Letters of the builtin C.UTF-8 are those of libc's; nothing stands in for the full mapping of PG_UNICODE_FAST */
+/* Letters of the builtin C.UTF-8 are those of libc's; nothing takes the place of the full mapping of PG_UNICODE_FAST */
 static void
 ResolveBuiltin(KnownCollation *entry, char *locale)
 {

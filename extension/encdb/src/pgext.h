@@ -6,7 +6,7 @@
  *	  pgseal_refusal() describes until the next call.
  * 2. Bytes in an answer belong to the library and hold until the next call.
  * 3. Nothing here throws, blocks without an end, or keeps a pointer that it
- *	  was given, but for those of PgsealAttach that say so. One thread calls.
+ *	  was given, except those of PgsealAttach that say so. One thread calls.
  */
 #ifndef PGSEAL_PGEXT_H
 #define PGSEAL_PGEXT_H
@@ -175,9 +175,9 @@ extern uint8_t pgseal_field_step(PgsealBytes field);
 extern int	pgseal_extract(PgsealBytes field, PgsealBytes cell, PgsealBytes *result, int *is_null);
 
 /*
- * Operators and casts one on another: a program in postfix order, a sign for each step. `$` is the next operand, `|` stands for
- * ||, # for length(), PGSEAL_CAST with a type's number for a cast, what pgseal_field_step() says for a field, and the others are those of pgseal_arithmetic and pgseal_unary. An operand
- * without bytes is NULL.
+ * Operators and casts one on another: a program in postfix order, a sign for each step. `$` is the next operand, `|` is ||,
+ * # is length(), PGSEAL_CAST with a type's number is a cast, what pgseal_field_step() returns is a field, and the others are
+ * those of pgseal_arithmetic and pgseal_unary. An operand without bytes is NULL.
  */
 #define PGSEAL_MOST_OPERANDS	64
 #define PGSEAL_MOST_STEPS	256

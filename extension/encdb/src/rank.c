@@ -169,7 +169,7 @@ RankBuckets(Work *work, int nbuckets, const int *order, const int *starts, uint3
 		int			begun = work->nrequest;
 		int			at = starts[bucket];
 
-		/* All of an odd bucket are equal: its first stands for them */
+		/* All of an odd bucket are equal: its first represents them */
 		int			end = bucket % 2 == 1 ? Min(at + 1, starts[bucket + 1]) : starts[bucket + 1];
 
 		while (at < end && EncdbRankFits(work, work->cells[order[at]]))

@@ -93,7 +93,7 @@ EncdbSessionPeer(void)
 {
 	if (IsParallelWorker())
 		return PeerOfWorker();
-	/* Single-user mode has whoever started it */
+	/* Single-user mode has the user who started it */
 	return HasClient(MyBackendType) || !IsUnderPostmaster ? PGSEAL_CLIENT : PGSEAL_BACKGROUND;
 }
 
@@ -169,7 +169,7 @@ encdb_forget_session(void)
 
 /*
  * DISCARD ALL makes a connection as if it were new: a pool hands it to somebody
- * else then, who is not to have the session of whoever had it before.
+ * else then, who is not to have the session of the one who had it before.
  */
 static void
 EncdbProcessUtility(PlannedStmt *statement, const char *query, bool read_only_tree, ProcessUtilityContext context,

@@ -10,7 +10,7 @@
  * abbreviated keys are the numbers of its cells, of which copies are kept until
  * the first two are to be compared: then the evaluator is asked for the ranks of
  * all that have come (a sort in memory asks once, one on disk once a run).
- * Ranks tell what the sort's result tells, and nothing else. Cells without a
+ * Ranks tell what the sort's result shows, and nothing else. Cells without a
  * rank are equal by their abbreviated keys, and so are compared in full.
  */
 #include "encdb.h"

@@ -296,7 +296,7 @@ impl Server<'_> {
         })
     }
 
-    /// Shuts down, with the checkpoint, and tells what was spent since the mark.
+    /// Shuts down, with the checkpoint, and returns what was spent since the mark.
     pub fn finish(mut self, mark: Mark) -> Result<Spent, BenchError> {
         let cpu = self.shut_down()?;
         let pages = self.cluster.pages();

@@ -105,13 +105,13 @@ fn peer(name: &str, bindir: &Path, initdb: &[(String, String)]) -> Result<Conten
     })
 }
 
-/// A name stands for one contender, and options for one that is there.
+/// A name is that of one contender, and options for one that is there.
 fn named_once(all: &[Contender], initdb: &[(String, String)]) -> Result<(), BenchError> {
     let mut names = BTreeSet::new();
     for contender in all {
         if !names.insert(contender.name()) {
             let name = contender.name();
-            let text = format!("{name} stands for two contenders: name each once");
+            let text = format!("{name} is the name of two contenders: name each once");
             return Err(BenchError::Usage(text));
         }
     }
@@ -183,7 +183,7 @@ mod tests {
                 .to_string()
         };
         let (a, b) = (named("a", ""), named("b", ""));
-        assert!(text(&[a.clone(), b.clone(), a.clone()], &[]).starts_with("a stands for two"));
+        assert!(text(&[a.clone(), b.clone(), a.clone()], &[]).starts_with("a is the name of two"));
         let option = ("c".to_owned(), "-k".to_owned());
         assert_eq!(
             text(&[a.clone(), b], &[option]),

@@ -5,7 +5,7 @@
 //! the page. It has no XTS for 128 and 192 bits; there it is the bare block cipher (ECB) on which
 //! ours is composed, so a bound and no mode to use. `openssl` is the installed `openssl speed`, a
 //! second each: XTS, which it sets no tweak for, or the block cipher where it has no XTS either.
-//! All of them are CPU time of one thread on one page that stays in the processor's caches, but for
+//! All of them are CPU time of one thread on one page that stays in the processor's caches, except
 //! one case: encryption of pages that lie in memory, as those of a large `shared_buffers` do when
 //! they are written.
 
@@ -277,7 +277,7 @@ impl Pages {
     }
 }
 
-/// Nanoseconds of CPU that a page takes. By the thread's clock: what getrusage(2) tells of a thread
+/// Nanoseconds of CPU that a page takes. By the thread's clock: what getrusage(2) says of a thread
 /// that runs is as of the last tick, and a batch is shorter than that.
 fn per_page(mut call: impl FnMut(u64)) -> Result<f64, BenchError> {
     let clock = ClockId::CLOCK_THREAD_CPUTIME_ID;

@@ -383,7 +383,7 @@ fn legend(report: &Report, variants: &[&str]) -> Vec<(Colour, String)> {
     variants.iter().map(entry).collect()
 }
 
-/// One entry for all figures of others, with their sources: the table tells which is which.
+/// One entry for all figures of others, with their sources: the table says which is which.
 fn with_published(mut legend: Vec<(Colour, String)>, group: &Group) -> Vec<(Colour, String)> {
     let cases = group.cases.iter();
     let figures = cases.flat_map(|measured| &measured.case.published);

@@ -150,7 +150,7 @@ fn method() -> Markup {
                  compared. A loss is the median over the rounds of what a variant lost against \
                  stock; a negative loss is a gain. The brackets hold its 95 % interval, which goes \
                  from one of the measured values to another; where they are too few for that, \
-                 the level that is reached stands behind it. Rounds on one set of clusters \
+                 the level that is reached is behind it. Rounds on one set of clusters \
                  count once."
             }
             p {

@@ -1,5 +1,5 @@
 //! Tables and lines that fit a terminal of 80 columns. A wide table becomes one for each case, and
-//! each of these is split by its columns; the variant stands at the left of each part.
+//! each of these is split by its columns; the variant is at the left of each part.
 
 use super::tables::{Row, Table};
 

@@ -1,7 +1,7 @@
 //! The content of a report's tables, the same for Markdown and the page.
 //!
-//! Figures of others are rows below ours, with their names where ours have verdicts. A column in
-//! which nothing stands is left out.
+//! Figures of others are rows below ours, with their names where ours have verdicts. A column
+//! that is empty is left out.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::figures::{CipherShare, Figure};
 use crate::model::{Asked, CipherSpeed, Metric, Published, Report};
 use crate::statistics::Estimate;
 
-/// Variant, value, speed, loss, time added, verdict, CPU, extra CPU; the name of the case stands
+/// Variant, value, speed, loss, time added, verdict, CPU, extra CPU; the name of the case is
 /// before them.
 const OWN_CELLS: usize = 8;
 /// Extra CPU is to be at most so many times the cipher's own time.

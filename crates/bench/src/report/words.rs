@@ -83,7 +83,7 @@ pub(super) fn time_interval(us: Estimate) -> Option<String> {
     interval(us, |value| fixed(value / unit, digits), name)
 }
 
-/// Where values are too few for 95 %, the level that they reach stands behind the interval; a
+/// Where values are too few for 95 %, the level that they reach is behind the interval; a
 /// single value has none.
 fn interval(estimate: Estimate, number: impl Fn(f64) -> String, unit: &str) -> Option<String> {
     let Estimate {

@@ -261,7 +261,7 @@ pub enum Refusal {
     #[error("the evidence is not signed, and the policy names the keys that must have signed it: start the evaluator with --identity")]
     Unsigned,
     /// The policy does not name the key that signed the evidence.
-    #[error("the evidence is signed by {0}, which the policy does not name: ask whoever runs the evaluator for its key")]
+    #[error("the evidence is signed by {0}, which the policy does not name: ask the evaluator's operator for its key")]
     OtherKey(PublicKey),
     /// The evidence was made for another handshake.
     #[error("the evidence was made for another handshake")]

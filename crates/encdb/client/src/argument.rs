@@ -1,6 +1,6 @@
 //! How an argument goes to the wire: sealed, or in clear because its caller says that it is plain.
 //!
-//! The server tells the type of a parameter, and a server may lie. So its word never decides that
+//! The server says the type of a parameter, and that may be false. So its word never decides that
 //! something is sent in clear: an argument is sealed or refused, except for [`Argument::Plain`]
 //! and [`Argument::PlainText`].
 

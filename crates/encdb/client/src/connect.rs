@@ -55,7 +55,7 @@ impl Target {
     }
 
     /// Returns the name of the key for whatever this role has in this database, as encdb makes it.
-    /// The server is not asked: whoever names the key chooses who may open what is sealed.
+    /// The server is not asked: anyone who names the key chooses who may open what is sealed.
     pub fn default_keyname(&self) -> String {
         let user = self.config.get_user().unwrap_or_default();
         format!("|{user}|{}|", self.database())

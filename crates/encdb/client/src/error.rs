@@ -1,4 +1,4 @@
-//! Errors of the client. A variant tells its reader what to do.
+//! Errors of the client. A variant says what its reader has to do.
 
 use pgseal_cell::grant::GrantError;
 use pgseal_cell::{CellError, DataKeyId, UnwrapError};
@@ -125,7 +125,9 @@ pub enum ClientError {
     )]
     Copy,
     /// An escape that is not read here.
-    #[error("a backslash in COPY's text stands before one of b, f, n, r, t, v, or before itself")]
+    #[error(
+        "a backslash in COPY's text must be before one of b, f, n, r, t, v, or another backslash"
+    )]
     CopyEscape,
     /// A row of another length than the table.
     #[error("the row has {fields} fields between tabs, and COPY has {columns} columns")]

@@ -38,7 +38,7 @@ impl Policy {
         })
     }
 
-    /// Accepts ordinary processes only: for whoever trusts the machine that they run on.
+    /// Accepts ordinary processes only: for anyone who trusts the machine that they run on.
     pub fn software() -> Self {
         Self::parse("[software]\nallowed = true\n").expect("it is a policy")
     }

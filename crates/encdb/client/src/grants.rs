@@ -1,5 +1,5 @@
 //! Grants that an owner makes, and lists of those that it took back. The module is pure: the
-//! session stores them in the database and tells the evaluator.
+//! session stores them in the database and informs the evaluator.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Returns terms that allow everything with all keys, for whoever signs as the owner.
+    /// Returns terms that allow everything with all keys, for anyone who signs as the owner.
     pub fn all_for_owner(not_before: u64, not_after: u64) -> Self {
         Self {
             subject: Subject::Owner,

@@ -1,4 +1,4 @@
-//! The list that an owner's client keeps of each database, so that no server tells it otherwise:
+//! The list that an owner's client keeps of each database, so that no server can say otherwise:
 //! which columns are encrypted, and which grants were taken back.
 //!
 //! The module is pure. The list decides, not the server's word: [`OwnersList::agrees`] compares
@@ -77,7 +77,7 @@ pub enum ListError {
     Literal(String),
     /// A literal for code that may do anything with it.
     #[error(
-        "the statement has a literal, nothing tells what {0} does with it, and the database has \
+        "the statement has a literal, nothing says what {0} does with it, and the database has \
          encrypted columns: the server and its log would see it. Say --literals if none is a \
          secret; nothing was sent"
     )]
@@ -270,7 +270,7 @@ impl OwnersList {
 
     /// Refuses a statement with literals that names something encrypted: a table or a column of
     /// the list, one of the names that the server says ([`crate::encrypted_names`]), or a type of
-    /// encdb. Refuses one that runs code, too, if there is any of these names. Nothing tells what
+    /// encdb. Refuses one that runs code, too, if there is any of these names. Nothing says what
     /// a literal is for, and a statement that fails is in the server's log as it was sent.
     pub fn literals(&self, statement: &Statement<'_>, names: &[String]) -> Result<(), ListError> {
         if !statement.has_literals() {

@@ -1,5 +1,5 @@
 //! Plain columns of a table that has rows become encrypted ones: what must be known of the table,
-//! what stands in the way, and what is done.
+//! what blocks it, and what is done.
 //!
 //! The module is pure. [`Facts`] are the server's word of a table; [`Plan::new`] makes a plan of
 //! them, or says each [`Obstacle`]; the plan says the statements. `session/protecting.rs` reads the

@@ -464,7 +464,7 @@ pub async fn revoke(
     Err(ClientError::RevocationNotKept)
 }
 
-/// Fetches the owner's list in a database. Whoever keeps the database can withhold the list, but
+/// Fetches the owner's list in a database. Anyone who keeps the database can withhold the list, but
 /// cannot make one.
 async fn last_list(
     client: &Client,

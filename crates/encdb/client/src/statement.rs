@@ -170,7 +170,7 @@ impl<'s> Statement<'s> {
     }
 
     /// Returns whether it may have such a name. `is_it` gets each name in small letters, whether it
-    /// has quotes or not, so it may be one that [`Self::names`] tells apart; what may be any name
+    /// has quotes or not, so it may be one that [`Self::names`] distinguishes; what may be any name
     /// is one.
     pub fn may_have_name(&self, is_it: impl Fn(&str) -> bool) -> bool {
         self.tokens().any(|token| match token {

@@ -1,7 +1,7 @@
 //! The columns and functions that are encrypted, as the rewriting of statements needs them.
 //!
 //! The owner's list decides. What the server says is added to it and never takes anything away: a
-//! server that lies makes the engine seal or refuse more, not less.
+//! false server makes the engine seal or refuse more, not less.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ fn is_own(name: &str) -> bool {
     name.starts_with("enc_") || matches!(name, "det_type" | "rnd_type")
 }
 
-/// Names in small letters. Nearly every word of a statement is none of them, as its length tells.
+/// Names in small letters. Nearly every word of a statement is none of them, as its length says.
 #[derive(Clone, Debug, Default)]
 struct Names {
     all: HashSet<String>,

@@ -119,7 +119,7 @@ impl Engine {
         }
     }
 
-    /// Tells this program of the connection's events.
+    /// Notifies this program of the connection's events.
     #[must_use]
     pub fn observed(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = observer;

@@ -1,7 +1,7 @@
 //! The engine between a driver and its server, by which an application that knows nothing of encdb
 //! works with encrypted columns. The crate does no input or output.
 //!
-//! [`analyze`] reads a statement: it seals literals, and tells what each parameter is for, by the
+//! [`analyze`] reads a statement: it seals literals, and says what each parameter is for, by the
 //! [`Catalog`] that the owner's list gives.
 //!
 //! Invariants:

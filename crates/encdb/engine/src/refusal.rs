@@ -13,9 +13,9 @@ pub enum Refusal {
          would see: give the value of the whole expression as one parameter; nothing was sent"
     )]
     Expression,
-    /// Nothing tells what a literal or parameter is for.
+    /// Nothing says what a literal or parameter is for.
     #[error(
-        "nothing tells whether a literal or a parameter of this statement ({0}) is for an \
+        "nothing says whether a literal or a parameter of this statement ({0}) is for an \
          encrypted column: cast it to its type, such as $1::enc_text; nothing was sent"
     )]
     Undecided(&'static str),
@@ -29,7 +29,7 @@ pub enum Refusal {
     Loose,
     /// A body of code, which is a literal to the parser.
     #[error(
-        "nothing tells what {0} does with the literals in it, and the database has encrypted \
+        "nothing says what {0} does with the literals in it, and the database has encrypted \
          columns: run it with psql as a user who knows that none is a secret; nothing was sent"
     )]
     Code(&'static str),

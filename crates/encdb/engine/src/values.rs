@@ -76,7 +76,7 @@ pub(crate) fn plain_oid(cells: &Cells) -> Option<u32> {
     Some(if cells.is_array { array } else { one })
 }
 
-/// Returns the length of values of a type, as `RowDescription` tells it: -1 is any.
+/// Returns the length of values of a type, as `RowDescription` says it: -1 is any.
 pub(crate) fn plain_length(cells: &Cells) -> u16 {
     let length: i16 = match cells.ty {
         _ if cells.is_array => -1,

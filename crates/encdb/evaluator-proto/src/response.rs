@@ -18,7 +18,7 @@ pub enum Response<'a> {
     Bytes(&'a [u8]),
     /// The order of two cells.
     Order(Ordering),
-    /// Where a probe stands on a page.
+    /// Where a probe is on a page.
     Position(Position),
     /// Whether.
     Truth(bool),
@@ -75,7 +75,7 @@ pub struct Finding<'a> {
     pub above: &'a [u8],
     /// The first and the last that are equal, with all between them
     pub equal: Items<'a>,
-    /// Where the probe lies before or behind all, the cell at the other end: the two tell which way
+    /// Where the probe is before or behind all, the cell at the other end: the two tell which way
     /// the page is sorted, as two of the others do
     pub far: &'a [u8],
     /// The first and the last are equal: the page may be sorted either way

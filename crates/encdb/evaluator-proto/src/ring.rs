@@ -1,7 +1,7 @@
 //! The memory that a backend shares with an isolated evaluator, and how the two take turns in it.
 //!
 //! Each connection has a ring of its own: the client posts one request, the server answers it, and
-//! nothing is posted before that. What lies in it was written by the other side, or is being
+//! nothing is posted before that. What is in it was written by the other side, or is being
 //! written: it is copied out before it is looked at, and every length is checked.
 //!
 //! | words | what | who writes it |
@@ -15,8 +15,9 @@
 //! | 64 + SIDE… | response: likewise | server |
 //!
 //! States, by the two numbers: equal, the ring is **idle**; the request's ahead, it is **posted**;
-//! equal again, it is **answered**. Whoever changes a number wakes the other if it sleeps. A client
-//! may give up on an answer and post its next request: an answer of another number is not its own.
+//! equal again, it is **answered**. Anyone who changes a number wakes the other if it sleeps. A
+//! client may give up on an answer and post its next request: an answer of another number is not
+//! its own.
 //!
 //! All but [`host`] is safe code over atomic words, and runs on any memory.
 

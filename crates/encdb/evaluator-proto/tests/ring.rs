@@ -1,5 +1,5 @@
 //! The ring between threads, and between processes' mappings: every request gets its own answer,
-//! whoever sleeps or spins, and whoever gives up.
+//! a side that sleeps, spins or gives up.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -90,7 +90,7 @@ fn many_rings_at_once() {
     });
 }
 
-/// Answers until `stop`, and tells whether it was to share its client's core then.
+/// Answers until `stop`, and returns whether it was to share its client's core then.
 fn share(memory: &Mapping, crowd: &Crowd, shares: &AtomicBool, stop: &AtomicBool) {
     let mut server = RingServer::new(memory, Futex, crowd);
     let (mut request, goes_on) = (Vec::new(), || !stop.load(Ordering::SeqCst));

@@ -152,7 +152,7 @@ impl Ring {
     }
 }
 
-/// Tells of a connection to an evaluator whether its other end is still there.
+/// Returns whether the other end of a connection to an evaluator is still there.
 pub struct Life(UnixStream);
 
 impl Life {
@@ -208,7 +208,7 @@ pub fn receive_ring(
 }
 
 /// Waits for the greeting, and gives the first descriptor that comes with it. A signal ends the
-/// kernel's wait and not ours: a socket with a time limit is read anew only by whoever asks.
+/// kernel's wait and not ours: a socket with a time limit is read anew only by those who ask.
 fn receive(
     socket: &UnixStream,
     bytes: &mut [u8],

@@ -42,7 +42,7 @@ impl Evidence for Software {
     }
 }
 
-/// An ordinary process with a key of its own, by which a client tells it from an impostor.
+/// An ordinary process with a key of its own, by which a client distinguishes it from an impostor.
 pub struct SignedSoftware(SigningKey);
 
 impl SignedSoftware {

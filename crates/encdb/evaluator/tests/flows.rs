@@ -264,7 +264,7 @@ fn an_extreme_is_no_way_to_compare_derived_cells_and_a_sum_none_to_another_key()
 }
 
 /// A documented limit: the length of an `enc_decimal` grows with its value, so sums of sums tell a
-/// value to whoever may do nothing but sum.
+/// value to anyone who may do nothing but sum.
 #[test]
 fn lengths_of_sums_of_sums_tell_a_value() {
     let (mut connection, [mut key]) = session([&[Operation::Aggregate]]);

@@ -69,7 +69,7 @@ fn cells_of_two_owners_are_not_compared_whatever_is_granted() {
     }
 }
 
-/// A pattern tells as a comparison does, and is hashed by nobody.
+/// A pattern shows what a comparison does, and is hashed by nobody.
 #[test]
 fn a_pattern_of_another_owner_meets_a_text_by_a_grant_of_both_alone() {
     let engine = engine(false);
@@ -100,7 +100,7 @@ fn a_pattern_of_another_owner_meets_a_text_by_a_grant_of_both_alone() {
 fn who_claims_anothers_public_key_leaves_nothing_under_its_name() {
     let engine = engine(false);
     let (alice, bob, mallory) = (Party::new(1), Party::new(2), Party::new(3));
-    // Mallory's master key, alice's name, and grants of hers that he got hold of.
+    // Mallory's master key, alice's name, and grants of hers that Mallory got hold of.
     let mut fake = Party::new(1);
     fake.master = Party::new(3).master;
     let everything = [

@@ -1,4 +1,4 @@
-//! Pages of an index: a search tells of the pages on its way what looking at every cell would, and
+//! Pages of an index: a search shows of the pages on its way what looking at every cell would, and
 //! nothing to those who do not hold their key.
 #![allow(clippy::unwrap_used, clippy::unwrap_in_result)]
 

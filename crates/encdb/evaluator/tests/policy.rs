@@ -124,7 +124,7 @@ fn the_arithmetic_oracle_gets_no_comparison_with_what_it_derived() {
     for (probe, cell) in [(&secret, &one), (&one, &one), (&one, &secret)] {
         let found = connection.descend(probe, start(0, Some(leaf(&[cell]))), C);
         assert_eq!(found.err(), Some(derived));
-        // The page is kept, and tells no more.
+        // The page is kept, and shows no more.
         let found = connection.descend(probe, start(0, None), C);
         assert_eq!(found.map(|found| found.count), Ok(0));
     }
@@ -390,7 +390,7 @@ fn lists_of_any_sequence_add_up() {
         expected[place] = Err(Refusal::GrantRevoked);
         assert_eq!(use_all(&mut connection, &mut out), expected);
     }
-    // Whoever shows the grants later finds all lists.
+    // Anyone who shows the grants later finds all lists.
     let mut later = connect(&engine, AttachAs::Client);
     open(&mut later, &alice, &alice, &grants, &[]).unwrap();
     load(&mut later, &key);
@@ -438,7 +438,7 @@ fn background_work_compares_what_the_owner_lets_it_and_nothing_else() {
     drop(connection);
 
     let mut background = connect(&engine, AttachAs::Background);
-    // Whoever reads the log learns that this session began, and that it lives of one grant.
+    // Anyone who reads the log learns that this session began, and that it lives of one grant.
     let handed = Event::Handed {
         session: 2,
         grants: 1,
@@ -532,7 +532,8 @@ fn another_subject_uses_keys_that_their_owner_shares() {
         .arithmetic(Arithmetic::Add, &a, &a, &mut sum)
         .unwrap();
     assert_eq!(alices.open_int4(&sum), 2);
-    // Not granted: her plaintext, comparisons with what was derived, and results under his key.
+    // Not granted: her plaintext, comparisons with what was derived, and results under Mallory's
+    // key.
     let mut out = Vec::new();
     assert_eq!(
         session.decrypt_to(&a, &mut out),

@@ -241,7 +241,7 @@ fn it_cannot_be_looked_into_and_leaves_no_core() {
     for file in ["mem", "maps", "environ", "fd"] {
         let path = format!("/proc/{pid}/{file}");
         let looked = as_nobody("ls", &["-l", &path]);
-        // `ls` reads a directory; of a file it tells the owner, which is root for such a process.
+        // `ls` reads a directory; of a file it shows the owner, which is root for such a process.
         let read = as_nobody("head", &["-c1", &path]);
         assert!(
             !read.0 && (file != "fd" || !looked.0),

@@ -43,8 +43,8 @@ const ALL: [Operation; 7] = [
 ];
 const UTF8: Collation<'_> = Collation::Libc("C.UTF-8");
 
-/// Answers a request in a connection that has done nothing yet, and tells how often its bytes were
-/// there at once.
+/// Answers a request in a connection that has done nothing yet, and returns how often its bytes
+/// were there at once.
 fn answer(engine: &Engine, request: &Request<'_>) -> f64 {
     let (mut connection, ..) = alice_with(engine, &ALL);
     // The most is what there is, from here on.

@@ -84,7 +84,7 @@ fn a_ticket_is_good_for_one_worker_and_each_of_them_is_counted_in_the_log() {
     assert!(attach_by(&engine, after).is_ok());
 }
 
-/// Returns the counts that the engine tells of itself, by their names.
+/// Returns the counts that the engine has of itself, by their names.
 fn counters(connection: &mut Connection) -> BTreeMap<String, u64> {
     let (mut request, mut response) = (Vec::new(), Vec::new());
     Request::Session(SessionRequest::Status).encode(&mut request);

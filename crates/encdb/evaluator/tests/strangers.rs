@@ -18,7 +18,7 @@ const C: CollationId = CollationId::C;
 /// More than a session takes, and in two sessions more than is handed out to one.
 const MANY: u32 = 600;
 
-/// Leaves many grants of his own for a subject, each held for ever.
+/// Leaves many grants of its own for a subject, each held for ever.
 fn flood(engine: &Engine, mallory: &Party, subject: Subject, sessions: u32) {
     let operations = match subject {
         Subject::Background => Operation::CompareStored,
@@ -150,7 +150,7 @@ fn lists_of_strangers_keep_no_owner_from_revoking() {
     assert_eq!(revoke, Ok(None));
     let revoked = Err(Refusal::GrantRevoked);
     assert_eq!(connection.decrypt_to(&cell, &mut out), revoked);
-    // Whoever shows the grant later, without the list or with it.
+    // Anyone who shows the grant later, without the list or with it.
     for lists in [&[][..], &[list]] {
         let mut connection = connect(&engine, AttachAs::Client);
         open(&mut connection, &alice, &alice, shown, lists).unwrap();
@@ -218,8 +218,8 @@ fn a_grant_that_names_too_many_keys_is_refused() {
     }
 }
 
-/// A list that is shown acts, however long it is and whoever shows it: on what is shown with it, on
-/// what was left, and in every session.
+/// A list that is shown acts, however long it is and no matter who shows it: on what is shown with
+/// it, on what was left, and in every session.
 #[test]
 fn a_list_acts_even_if_it_is_too_long_to_be_kept() {
     let engine = engine(false);

@@ -353,7 +353,7 @@ pub unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, length: size_t) -> 
 }
 
 /// # Safety
-/// The arguments must be valid for libc's `__read_chk`, which stands for `read` in programs that
+/// The arguments must be valid for libc's `__read_chk`, which replaces `read` in programs that
 /// were built to check their arrays.
 #[no_mangle]
 pub unsafe extern "C" fn __read_chk(
@@ -371,7 +371,7 @@ pub unsafe extern "C" fn __read_chk(
 }
 
 /// # Safety
-/// The arguments must be valid for libc's `__recv_chk`, which stands for `recv` in programs that
+/// The arguments must be valid for libc's `__recv_chk`, which replaces `recv` in programs that
 /// were built to check their arrays.
 #[no_mangle]
 pub unsafe extern "C" fn __recv_chk(

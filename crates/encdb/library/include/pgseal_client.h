@@ -2,7 +2,7 @@
  * pgseal_client.h: encrypted columns inside a process.
  *
  * A client serves a unix socket from a thread of the process. Drivers that connect to it find their
- * server behind it, with encrypted columns opened and sealed by the owner's keys. The socket lies in
+ * server behind it, with encrypted columns opened and sealed by the owner's keys. The socket is in
  * a directory that only the user can enter, and goes with the client.
  *
  * All functions may be called from any thread. Strings are UTF-8 and end with a zero byte. After

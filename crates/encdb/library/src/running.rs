@@ -102,7 +102,7 @@ impl Running {
     }
 }
 
-/// Tells the directory of the socket once, or why there is none.
+/// Returns the directory of the socket once, or why there is none.
 type Told = mpsc::Sender<Result<PathBuf, StartError>>;
 
 /// Serves until it is told to stop. Signals are for the threads of the application.

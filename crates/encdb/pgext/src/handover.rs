@@ -3,7 +3,7 @@
 //! A leader is at work while its workers begin, so a thread of its own waits for them ([`peers`]),
 //! and gives each what it needs: the session itself where the engine is in the backend, and
 //! otherwise a connection to the evaluator, which the leader has brought into the session. Tickets
-//! stay with the leader. Nothing lies in a file, in shared memory or under a name; what goes over
+//! stay with the leader. Nothing is in a file, in shared memory or under a name; what goes over
 //! is in the kernel's memory, which is never swapped, until the worker reads it.
 //!
 //! The thread calls nothing of PostgreSQL's except [`IsWorker`], and takes no signals: PostgreSQL's

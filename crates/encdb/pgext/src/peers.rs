@@ -30,7 +30,8 @@ use nix::sys::socket::{
 use nix::unistd::Uid;
 use pgseal_evaluator::client::{reach, PATIENCE};
 
-/// Tells whether PostgreSQL has a process as a parallel worker of this backend. Called in a thread.
+/// Returns whether PostgreSQL has a process as a parallel worker of this backend. Called in a
+/// thread.
 pub(crate) type IsWorker = extern "C" fn(c_int) -> c_int;
 
 const CHALLENGE: usize = 16;

@@ -73,7 +73,7 @@ impl Exit for ExecError {
     }
 }
 
-/// Runs a program and returns its exit status as a shell tells it: 128 and the signal's number, if
+/// Runs a program and returns its exit status as a shell says it: 128 and the signal's number, if
 /// a signal ended it.
 pub async fn client_exec(service: Service, words: &[OsString]) -> Result<u8, ExecError> {
     let directory = PrivateDirectory::new().map_err(ExecError::Directory)?;
@@ -222,7 +222,7 @@ fn send(child: &Child, signal: Signal) {
     let _ = pid.map(|pid| kill(Pid::from_raw(pid), signal));
 }
 
-/// Tells which signals this process was started to ignore, as `nohup` does: the program ignores
+/// Returns which signals this process was started to ignore, as `nohup` does: the program ignores
 /// them too.
 fn ignored() -> impl Fn(Signal) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

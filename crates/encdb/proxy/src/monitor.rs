@@ -1,4 +1,4 @@
-//! HTTP for who watches a proxy: `/metrics`, and `/healthz`, which tells whether the server can be
+//! HTTP for who watches a proxy: `/metrics`, and `/healthz`, which says whether the server can be
 //! reached.
 
 use std::convert::Infallible;
@@ -57,7 +57,7 @@ impl Monitor {
         }
     }
 
-    /// Tells whether the server takes a connection.
+    /// Returns whether the server takes a connection.
     async fn health(&self) -> Page {
         let why = match timeout(HEALTHY, self.current.get().target.stream()).await {
             Ok(Ok(_)) => return (StatusCode::OK, "the server can be reached\n".to_owned()),

@@ -195,7 +195,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Tells systemd, if it started this.
+/// Notifies systemd, if it started this.
 fn told(state: &[NotifyState<'_>]) {
     // Nothing here depends on what systemd knows.
     let _ = sd_notify::notify(state);

@@ -32,7 +32,7 @@ pub fn compare(a: &Value, b: &Value, collation: &dyn Collate) -> Result<Ordering
     }
 }
 
-/// Where a time stands among all of them, also a date that is no timestamp.
+/// Where a time is among all of them, also a date that is no timestamp.
 fn instant(value: &Value) -> Option<i64> {
     match value {
         Value::Date(date) => Some(datetime::place_of_date(*date)),

@@ -67,7 +67,7 @@ where
     let text = text.trim_start_matches(is_space);
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (value, nonzero, len) = if let Some(len) = name_len(unsigned) {
-        // What stands in parentheses behind NaN means nothing.
+        // What is in parentheses behind NaN means nothing.
         let word = &unsigned[..len];
         let word = word.split('(').next().unwrap_or(word);
         (word.parse().map_err(|_| syntax)?, None, len)

@@ -85,7 +85,7 @@ fn with_backslashes<T: Copy + PartialEq + From<u8>>(
     }
 }
 
-/// The text or bytes that are matched; `_` stands for a character of a text, and for a byte of
+/// The text or bytes that are matched; `_` means a character of a text, and a byte of
 /// bytes.
 #[derive(Clone, Copy)]
 enum Subject<'a> {
@@ -147,7 +147,7 @@ fn find_in(bytes: &[u8], needle: &[u8]) -> Option<usize> {
     Some(text[..at].chars().count())
 }
 
-/// Where the search for what stands behind a `%` goes on.
+/// Where the search for what is behind a `%` goes on.
 struct Retry<'a> {
     text: &'a [u8],
     pattern: &'a [u8],

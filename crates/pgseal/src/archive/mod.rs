@@ -1,7 +1,7 @@
 //! WAL between an archive and a cluster that may have another key: what `wal-get` and `wal-put`
 //! share (docs/operations/archive-and-pitr.md).
 //!
-//! A segment is in clear or sealed with some cluster's key. Its first page tells which: read under
+//! A segment is in clear or sealed with some cluster's key. Its first page says which: read under
 //! the right key it has the magic number, the segment's own address and a system identifier,
 //! which cannot come about by chance. A segment that no key reads is an error, never the end of
 //! the archive.
@@ -41,8 +41,8 @@ pub enum ArchiveError {
     #[error("{0} belongs to cluster {1}, and this is cluster {2}: use this cluster's archive")]
     Foreign(PathBuf, u64, u64),
     #[error(
-        "WAL segment {0} came in clear, and is refused, because whoever can write such an archive \
-         can make himself superuser: if a plain cluster wrote it, give --accept-clear, or \
+        "WAL segment {0} came in clear, and is refused, because anyone who can write such an archive \
+         can become superuser: if a plain cluster wrote it, give --accept-clear, or \
          --accept-clear=TIMELINE:LSN, up to where its WAL is in clear"
     )]
     ClearRefused(PathBuf),

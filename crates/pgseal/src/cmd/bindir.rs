@@ -1,7 +1,7 @@
 //! `pgseal bindir`: a directory of wrappers, one for each program of a PostgreSQL installation.
 //!
 //! A wrapper is one line, `#!…/pgseal-twin …/PROGRAM`, by which the kernel starts the one with the
-//! path of the other, and then the wrapper's own; no shell stands between. It is no symbolic link:
+//! path of the other, and then the wrapper's own; no shell is between. It is no symbolic link:
 //! PostgreSQL finds its other programs beside the file that it was started from, and follows links
 //! to find it.
 //!

@@ -203,7 +203,7 @@ fn check_empty(target: &Path) -> Result<(), CloneError> {
     }
 }
 
-/// Places and room, as far as the server tells what will come. What it does not tell is said:
+/// Places and room, as far as the server says what will come. What it does not tell is said:
 /// pg_basebackup finds it out while it copies.
 fn check_room(wrapper: &Wrapper, given: &Given, target: &Path) -> Result<(), Failure> {
     let unknown = match tablespaces(wrapper, given)? {

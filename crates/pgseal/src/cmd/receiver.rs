@@ -1,5 +1,5 @@
-//! `pgseal receiver …`: tokens for receivers that do not hold the cluster's key. Whoever shows one
-//! to the server, as its role and before its time, is given clear pages and WAL, until it is
+//! `pgseal receiver …`: tokens for receivers that do not hold the cluster's key. Anyone who shows
+//! one to the server, as its role and before its time, is given clear pages and WAL, until it is
 //! revoked.
 
 use std::fmt::{self, Display, Formatter};

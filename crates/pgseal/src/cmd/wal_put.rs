@@ -45,7 +45,7 @@ fn store(args: &WalPutArgs, archived: Archived, source: &Source) -> Result<(), F
             }
             .into());
         }
-        // Whoever put it there may not have.
+        // Anyone who put it there may not have.
         sync(&target).map_err(failed)?;
     }
     Ok(sync(&args.to).map_err(failed)?)

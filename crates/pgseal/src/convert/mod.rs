@@ -320,7 +320,7 @@ impl Conversion<'_> {
 
     /// An unseal that is almost through has a `pg_control` in clear, or none. Where it is in clear
     /// a plain server may have run, and crashed. Where it is sealed, the journal is not of these
-    /// files: the key directory lies elsewhere.
+    /// files: the key directory is elsewhere.
     fn of_plain_server(&self, journal: &Journal) -> Result<Vec<Obstacle>, ConvertError> {
         let is_in_clear = self.kind == Kind::Unseal && journal.phase == Phase::Placing;
         if !is_in_clear || !self.tree.path(CONTROL).exists() {

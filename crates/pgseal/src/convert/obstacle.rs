@@ -216,7 +216,7 @@ pub fn names(found: &Walk, geometry: &Geometry) -> Vec<Obstacle> {
 }
 
 /// Files that PostgreSQL did not write, by their place or their content. `seal` would make them
-/// unreadable for whoever did, and the others would garble them.
+/// unreadable for the one that did, and the others would garble them.
 pub fn foreign(
     found: &Walk,
     geometry: &Geometry,

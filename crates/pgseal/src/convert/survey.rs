@@ -1,4 +1,4 @@
-//! A look at a cluster before it is converted: what would be done, what stands in the way, and what
+//! A look at a cluster before it is converted: what would be done, what blocks it, and what
 //! it takes. Changes nothing. Before every run there is one, of what a killed run left too.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,7 @@
 //! beginnings of the pages of topics have.
 
 const WIDTH: usize = 80;
-/// A first column that is wider stands above the other.
+/// A first column that is wider is above the other.
 const WIDEST_FIRST: usize = 24;
 
 /// Returns a page's Markdown as text.

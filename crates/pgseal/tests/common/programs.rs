@@ -35,7 +35,7 @@ if [ -n "$PGSEAL_ANSWER_FD" ]; then
 fi
 "#;
 
-/// Tells its name, arguments, keys and environment.
+/// Prints its name, arguments, keys and environment.
 const TELLING: &str = r#"
 echo "argv0=$0"
 for arg; do echo "arg=$arg"; done
@@ -48,7 +48,7 @@ echo "unwrap=$PGDATAKEYUNWRAPCMD"
 exit 42
 "#;
 
-/// Makes a control file that could be sealed, and tells what it was given.
+/// Makes a control file that could be sealed, and prints what it was given.
 const INITDB: &str = r#"
 for arg; do case $arg in
 --help) echo "initdb initializes"; exit ;;

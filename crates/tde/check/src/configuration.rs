@@ -1,4 +1,4 @@
-//! The data directory that a server's `postgresql.conf` names, where the file lies elsewhere, as
+//! The data directory that a server's `postgresql.conf` names, where the file is elsewhere, as
 //! Debian's do. Files that it includes are read as the server reads them.
 
 use std::fs;
@@ -43,7 +43,7 @@ impl DataDirectory {
     }
 
     fn text(&mut self, file: &Path, text: &str, depth: usize, unread: &mut Unread) {
-        // A relative path is meant from where the file that includes it lies.
+        // A relative path is meant from where the file that includes it is.
         let here = file.parent().unwrap_or(Path::new("/"));
         for (name, value) in text.lines().filter_map(setting) {
             match &*name {
@@ -91,7 +91,7 @@ fn setting(line: &str) -> Option<(String, String)> {
     (!name.is_empty()).then(|| (name.to_ascii_lowercase(), value))
 }
 
-/// Returns what stands before the closing quote: a quote in it is doubled, or behind a backslash.
+/// Returns what is before the closing quote: a quote in it is doubled, or behind a backslash.
 fn unquoted(text: &str) -> Option<String> {
     let mut value = String::new();
     let mut letters = text.chars().peekable();

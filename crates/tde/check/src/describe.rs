@@ -21,7 +21,7 @@ pub struct SlotView {
     pub path: Option<String>,
 }
 
-/// A command and where it stands.
+/// A command and where it is.
 #[derive(Serialize)]
 pub struct CommandView {
     pub line: String,

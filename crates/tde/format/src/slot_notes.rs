@@ -91,7 +91,7 @@ impl UnverifiedNotes {
         })
     }
 
-    /// The notes as anybody may have written them: whoever shows them must say so.
+    /// The notes as anybody may have written them: anyone who shows them must say so.
     pub fn claimed(&self) -> &SlotNotes {
         &self.notes
     }

@@ -1,4 +1,4 @@
-//! The sealed cluster that a path lies in: that of the nearest ancestor with `pg_encryption/`. (A
+//! The sealed cluster that a path is in: that of the nearest ancestor with `pg_encryption/`. (A
 //! missing key file inside is an error to report, not a plain cluster.)
 //!
 //! A cluster can be reached by several spellings of its path (symbolic links, `..`). PostgreSQL
@@ -60,7 +60,7 @@ impl Exit for ClusterError {
 }
 
 impl Root {
-    /// Returns the cluster that `path` lies in, if it is sealed.
+    /// Returns the cluster that `path` is in, if it is sealed.
     pub fn around(path: &Path) -> Result<Option<Self>, ClusterError> {
         let spelled = absolute(path)?;
         let real = real(&spelled);
@@ -73,7 +73,7 @@ impl Root {
         Ok(None)
     }
 
-    /// Returns the sealed cluster that `path` is, or lies in. Fails with
+    /// Returns the sealed cluster that `path` is, or is in. Fails with
     /// [`ClusterError::NotSealed`] only for what was seen to be a plain cluster.
     pub fn required(path: &Path) -> Result<Self, ClusterError> {
         Self::around(path)?.ok_or_else(|| why_none(path))

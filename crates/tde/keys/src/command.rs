@@ -85,7 +85,7 @@ pub fn of_environment(variable: &'static str) -> Result<Option<String>, CommandE
 /// Why a command gave nothing that can be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    #[error("{0} is not UTF-8: write it so, or give the option that it stands for")]
+    #[error("{0} is not UTF-8: write it so, or give the option that it replaces")]
     NotText(&'static str),
     #[error("the {0} was not found: check its spelling and PATH")]
     Missing(Purpose),
@@ -338,7 +338,7 @@ fn without_library(list: &OsString) -> OsString {
 }
 
 /// Returns standard error for a wrap command's output, which belongs to the operator, not to
-/// whoever reads this program's standard output.
+/// anyone who reads this program's standard output.
 fn own_stderr() -> io::Result<Stdio> {
     Ok(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?))
 }

@@ -1,6 +1,6 @@
 //! Exit codes: a documented interface (docs/exit-codes.md).
 //!
-//! An error tells its own code, beside its definition, by [`Exit`]; this module knows none of
+//! An error has its own code, beside its definition, by [`Exit`]; this module knows none of
 //! them. [`Failure`] is any such error on its way to `main`, which reports it as one sentence.
 
 use std::error::Error;

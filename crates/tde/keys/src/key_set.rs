@@ -1,7 +1,7 @@
 //! The keys of clusters on their way to a program: one typed set. It is decoded once, from what a
 //! wrapper further up left, and encoded once, when a program is given it.
 //!
-//! The record lies in a memfd that can never change; `PGSEAL_KEYS_FD` names its descriptor.
+//! The record is in a memfd that can never change; `PGSEAL_KEYS_FD` names its descriptor.
 
 use std::collections::BTreeSet;
 use std::env;

@@ -12,7 +12,7 @@ use nix::sys::memfd::{memfd_create, MFdFlags};
 /// The name that the kernel shows for them.
 const NAME: &CStr = c"pgseal";
 
-/// Whether the descriptor `fd` is a memfd of pgseal, as far as its name tells.
+/// Whether the descriptor `fd` is a memfd of pgseal, as far as its name shows.
 pub fn is_ours(fd: i32) -> bool {
     let link = fs::read_link(format!("/proc/self/fd/{fd}"));
     link.is_ok_and(|target| target.as_os_str().as_bytes().starts_with(b"/memfd:pgseal "))

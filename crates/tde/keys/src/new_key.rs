@@ -105,7 +105,7 @@ impl NewKey {
 #[derive(Default)]
 pub struct KeyProtection {
     pub length: Option<KeyLength>,
-    /// Wrap and unwrap command; an empty one is none, and stands before the variable's.
+    /// Wrap and unwrap command; an empty one is none, and is before the variable's.
     pub wrap_command: Option<String>,
     pub unwrap_command: Option<String>,
     /// The command that prints the key by which the new one is protected.

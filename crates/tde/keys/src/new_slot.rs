@@ -41,7 +41,7 @@ pub enum NewSlotError {
     NoArgon2,
     #[error("the key file {0} cannot be written ({1}): give the path of a new file outside the data directory")]
     KeyFile(PathBuf, io::Error),
-    #[error("{0} lies in the data directory that it shall protect: give a path outside")]
+    #[error("{0} is in the data directory that it shall protect: give a path outside")]
     KeyFileInside(PathBuf),
 }
 
@@ -62,7 +62,7 @@ impl Exit for NewSlotError {
 /// A way to protect a key, as the operator asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewSlot {
-    /// The key stands in clear in the key file.
+    /// The key is in clear in the key file.
     Plain,
     /// A pair of commands wraps and unwraps the key.
     Command { wrap: String, unwrap: String },
@@ -75,7 +75,7 @@ pub enum NewSlot {
         option: &'static str,
         hardening: Hardening,
     },
-    /// The key stands in clear in a file elsewhere.
+    /// The key is in clear in a file elsewhere.
     File(PathBuf),
     /// A service or a device protects the key; the URI names it.
     Provider(String),

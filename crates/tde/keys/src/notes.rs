@@ -1,6 +1,6 @@
 //! Notes about slots on disk, `pg_encryption/slots.bin` (docs/format/slot-notes.md).
 //!
-//! Whoever changes slots holds the lock on the key file, changes `key.bin` first, and writes the
+//! Anyone who changes slots holds the lock on the key file, changes `key.bin` first, and writes the
 //! notes after it: a note is worth less than the slot it is about. So a note that cannot be written
 //! is a warning, and never a reason to undo a change.
 

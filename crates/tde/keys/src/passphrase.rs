@@ -151,7 +151,7 @@ impl PassphraseError {
     }
 }
 
-/// Tells the user that what was typed does not open a slot, before it is asked for again.
+/// Says to the user that what was typed does not open a slot, before it is asked for again.
 pub fn tell_wrong(slot: u8) {
     if let Ok(mut terminal) = File::options().write(true).open("/dev/tty") {
         // The prompt that follows says enough.

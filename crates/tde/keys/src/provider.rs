@@ -28,7 +28,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// The argument that stands for the request.
+    /// The argument that is replaced by the request.
     pub fn argument(self) -> &'static str {
         match self {
             Self::Wrap => "wrap",

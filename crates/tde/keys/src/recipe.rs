@@ -33,8 +33,8 @@ pub fn passphrase_files(command: &str) -> impl Iterator<Item = &str> {
     named.filter(|path| !path.is_empty())
 }
 
-/// Whether a passphrase or key stands in `command` itself, as far as openssl's and gpg's options
-/// and a plain `echo` tell: whoever reads the command has it. Text that a shell puts in, from a
+/// Whether a passphrase or key is in `command` itself, as far as openssl's and gpg's options
+/// and a plain `echo` tell: anyone who reads the command has it. Text that a shell puts in, from a
 /// variable or another command, does not count.
 pub fn tells_secret(command: &str) -> bool {
     let words = words(command);

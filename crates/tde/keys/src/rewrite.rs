@@ -3,7 +3,7 @@
 //! The steps of one generation: (1) write the new bytes aside and make them durable; (2) read them
 //! back; (3) open the slot that matters through its provider and compare the key; (4) publish. A
 //! rotation is two generations: the first has the old slot and the new one, the second only the
-//! new. A full file changes in one. Before (4) the old file stands; after it the new one, whose
+//! new. A full file changes in one. Before (4) the old file is valid; after it the new one, whose
 //! slot was just seen to open.
 //!
 //! What was written aside holds a wrapping that was not checked, perhaps the key in clear, so a

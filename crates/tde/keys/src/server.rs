@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// It is not known whether a server runs.
 #[derive(Debug, thiserror::Error)]
 pub enum PidFileError {
-    #[error("{} cannot be read ({}), which tells whether a server runs: run this as the server's user or root", .0.display(), .1)]
+    #[error("{} cannot be read ({}), which says whether a server runs: run this as the server's user or root", .0.display(), .1)]
     Read(PathBuf, io::Error),
     #[error("{} names no process, so a server may be starting, or a crash has left the file: if no server runs, remove it", .0.display())]
     NoProcess(PathBuf),
@@ -160,9 +160,9 @@ pub fn of_pid_file(pid_file: &Path, data: &Path) -> Result<Server, PidFileError>
     })
 }
 
-/// Is the process a server? The name that it was started by tells, or its program's name, or that
-/// it works in the data directory, as servers do. A conversion, whose number may stand in the pid
-/// file too, is none.
+/// Is the process a server? The name that it was started by shows it, or its program's name, or
+/// that it works in the data directory, as servers do. A conversion, whose number may stand in the
+/// pid file too, is none.
 fn is_server(pid: u32, data: &Path) -> bool {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let Ok(name) = fs::read_to_string(process.join("comm")) else {

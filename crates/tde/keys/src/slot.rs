@@ -33,7 +33,7 @@ pub enum DerivedError {
 #[error("the key command must print a key of 128, 192 or 256 bits as 32, 48 or 64 hexadecimal digits and nothing else")]
 pub struct NotAnAesKey;
 
-/// Returns the master key in a payload that stands in clear: in a plain slot, in a file, or on the
+/// Returns the master key in a payload that is in clear: in a plain slot, in a file, or on the
 /// standard output of an unwrap command.
 pub fn open_text(text: &[u8], header: &Header) -> Result<MasterKey, PayloadError> {
     Payload::decode(text)?.verify(header)

@@ -1,8 +1,8 @@
 //! The command that opens a slot: the order of sources, and the policy on stored commands.
 //!
-//! A command stored in a data directory is code that runs for whoever wrote the directory. That is
-//! accepted for one's own directory (as `archive_command` is), not for a restored or foreign one:
-//! under `policy = "external"` a stored command never runs.
+//! A command stored in a data directory is code that runs for the user who wrote the directory.
+//! That is accepted for one's own directory (as `archive_command` is), not for a restored or
+//! foreign one: under `policy = "external"` a stored command never runs.
 
 /// The place where a command was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

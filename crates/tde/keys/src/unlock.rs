@@ -126,7 +126,7 @@ fn open(dir: &KeyDir, root: Root, ways: &Ways) -> Result<Unlocked, UnlockError> 
     }
 }
 
-/// Opens the key file that `--key-file-name` names, wherever it lies.
+/// Opens the key file that `--key-file-name` names, wherever it is.
 pub fn unlock_named(file: &Path, ways: &Ways) -> Result<Unlocked, Failure> {
     let file = std::path::absolute(file).unwrap_or(file.to_owned());
     let root = Root::pending(file.parent().unwrap_or(&file))?;
@@ -226,7 +226,7 @@ pub struct Unlocker<'a> {
 
 impl<'a> Unlocker<'a> {
     /// Gathers what command line, environment and machine name. Commands of the key file itself
-    /// are run only if `source` tells who wrote it.
+    /// are run only if `source` says who wrote it.
     pub fn new(
         header: &Header,
         source: Option<writer::Source>,
@@ -481,7 +481,7 @@ impl<'a> Unlocker<'a> {
     }
 }
 
-/// Returns where a command of this origin stands, if it ranks before a slot's own and is no
+/// Returns where a command of this origin is, if it ranks before a slot's own and is no
 /// option.
 pub fn outranking(origin: Origin) -> Option<&'static str> {
     match origin {

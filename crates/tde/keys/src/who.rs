@@ -1,5 +1,5 @@
-//! The user who runs this process: the number whose rights it has, and the name of whoever logged
-//! in, which `sudo` leaves as it was.
+//! The user who runs this process: the number whose rights it has, and the name of the user who
+//! logged in, which `sudo` leaves as it was.
 
 use std::fs;
 

@@ -114,7 +114,7 @@ mod tests {
     }
 
     /// An attacker who may write above a directory lets its path lead elsewhere after the key file
-    /// was read, to the cluster of whoever runs the command.
+    /// was read, to the cluster of the user who runs the command.
     #[test]
     fn a_directory_that_was_swapped_after_the_key_file_was_read() {
         if !geteuid().is_root() {

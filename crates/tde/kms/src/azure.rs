@@ -48,7 +48,7 @@ impl Key {
             !text.is_empty() && text.bytes().all(plain)
         };
         if host.contains('@') {
-            return Err(UriError::Secret("what stands before @".to_owned()).into());
+            return Err(UriError::Secret("what is before @".to_owned()).into());
         }
         if host.is_empty() || !is_name(name) || !version.is_none_or(is_name) {
             return Err(form.into());

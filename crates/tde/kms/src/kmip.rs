@@ -32,7 +32,7 @@ enum Cipher {
     Gcm = 1,
     /// AES-CBC for servers without GCM, with a random vector and PKCS #5 padding. It shows no
     /// change and no cluster, and need not: the payload has a MAC and a cluster's name of its own,
-    /// which are checked after it is unwrapped. The server tells whether the padding is right only
+    /// which are checked after it is unwrapped. The server shows whether the padding is right only
     /// to clients that may decrypt anyway.
     Cbc = 2,
 }
@@ -290,7 +290,7 @@ fn parameters(to: &mut Writer, cipher: Cipher) {
 fn host_and_port(address: &str) -> Result<(String, u16), UriError> {
     let address = decode(address)?;
     if address.contains('@') {
-        return Err(UriError::Secret("what stands before @".to_owned()));
+        return Err(UriError::Secret("what is before @".to_owned()));
     }
     let (host, port) = match address.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, Some(port)),

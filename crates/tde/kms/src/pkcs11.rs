@@ -259,7 +259,7 @@ fn failure(device: String, what: &'static str) -> impl FnOnce(Error) -> KmsError
     }
 }
 
-/// Returns a driver's error as it is known to whoever looks it up.
+/// Returns a driver's error as it is known to anyone who looks it up.
 fn words(code: RvError) -> String {
     match code {
         RvError::PinIncorrect => "the PIN is wrong; it is not tried again".to_owned(),

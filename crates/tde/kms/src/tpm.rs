@@ -52,7 +52,7 @@ impl Tpm {
     /// Reads a URI; nothing is asked.
     pub fn new(mut uri: Uri) -> Result<Self, KmsError> {
         if !uri.body.is_empty() {
-            return Err(UriError::Value("what stands after tpm:", "settings after a ?").into());
+            return Err(UriError::Value("what is after tpm:", "settings after a ?").into());
         }
         let bank = uri.take("bank").unwrap_or_else(|| "sha256".to_owned());
         if !matches!(bank.as_str(), "sha1" | "sha256" | "sha384" | "sha512") {
@@ -378,7 +378,7 @@ mod tests {
             assert_eq!(error(text), None, "{text}");
         }
         for (text, part) in [
-            ("tpm:/dev/tpm0", "what stands after tpm:"),
+            ("tpm:/dev/tpm0", "what is after tpm:"),
             ("tpm:?pcrs=24", "pcrs in"),
             ("tpm:?pcrs=7+8", "pcrs in"),
             ("tpm:?bank=md5", "bank in"),

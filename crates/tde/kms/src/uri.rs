@@ -16,7 +16,7 @@ pub enum UriError {
     /// A sequence after `%` does not decode to text.
     #[error("the key provider's URI is not UTF-8 after decoding: check what follows each %")]
     NotText,
-    /// A setting stands for a secret.
+    /// A setting represents a secret.
     #[error(
         "the key provider's URI must not contain a secret, and {0} is one: name a file instead"
     )]
@@ -113,7 +113,7 @@ fn settings(text: &str, separator: char) -> Result<BTreeMap<String, String>, Uri
     Ok(settings)
 }
 
-/// Decodes what stands for characters that a URI cannot have.
+/// Decodes the codes of characters that a URI cannot have.
 pub fn decode(text: &str) -> Result<String, UriError> {
     let decoded = percent_decode_str(text).decode_utf8();
     Ok(decoded.map_err(|_| UriError::NotText)?.into_owned())

@@ -228,7 +228,7 @@ fn version(wrapped: &[u8]) -> Option<u64> {
 fn base(scheme: &str, host: &str) -> Result<String, UriError> {
     let host = decode(host)?;
     if host.contains('@') {
-        return Err(UriError::Secret("what stands before @".to_owned()));
+        return Err(UriError::Secret("what is before @".to_owned()));
     }
     let name = host
         .rsplit_once(':')

@@ -46,7 +46,7 @@ impl<const SIZE: usize> Arena<SIZE> {
             self.release(index);
             return None;
         }
-        // SAFETY: the slot lies within the mapping.
+        // SAFETY: the slot is within the mapping.
         NonNull::new(unsafe { base.add(index * SIZE) })
     }
 
@@ -126,7 +126,7 @@ impl<const SIZE: usize> Arena<SIZE> {
         let end = end.next_multiple_of(CHUNK).min(Self::BYTES);
         let (start, len) = (base.wrapping_add(opened), end - opened);
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the range lies within our own mapping.
+        // SAFETY: the range is within our own mapping.
         if unsafe { libc::mprotect(start.cast(), len, access) } != 0 {
             return false;
         }
@@ -139,7 +139,7 @@ impl<const SIZE: usize> Arena<SIZE> {
 /// Locks pages as they come into use: a forked child shares most of its parent's, and must not copy
 /// them all only to lock them. A refusal changes nothing.
 fn lock(start: *mut u8, len: usize) {
-    // SAFETY: the range lies within our own mapping, or is empty.
+    // SAFETY: the range is within our own mapping, or is empty.
     unsafe { libc::mlock2(start.cast(), len, libc::MLOCK_ONFAULT) };
 }
 

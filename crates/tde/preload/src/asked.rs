@@ -1,6 +1,6 @@
 //! The answer to a question that `pgseal` asks of a program before it relies on it: is the library
 //! in it? The loader drops a library that it cannot map, with a warning at best, and the program
-//! would write in clear. A server also tells where it looks for its files when it is started as
+//! would write in clear. A server also says where it looks for its files when it is started as
 //! another file, and the library says its version.
 
 use crate::real::libc_call;

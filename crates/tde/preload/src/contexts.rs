@@ -5,7 +5,7 @@
 //! `no_mangle`, which would export them and so hand our allocator to any other copy of AWS-LC or
 //! BoringSSL in the process. `cargo xtask surface` checks both.
 //!
-//! Invariant: every block begins in the arena or came from `malloc`; the address tells which.
+//! Invariant: every block begins in the arena or came from `malloc`; the address says which.
 
 use crate::memory::{CONTEXT_SIZE, MEMORY};
 use libc::{c_int, c_void, size_t};
@@ -16,7 +16,7 @@ extern "C" fn relock() {
 }
 
 extern "C" fn allocate(size: size_t) -> *mut c_void {
-    // What is larger holds no key and lies on the heap.
+    // What is larger holds no key and is on the heap.
     let fits = size <= CONTEXT_SIZE;
     let slot = fits.then(|| MEMORY.contexts.take(relock)).flatten();
     // SAFETY: malloc takes any size.

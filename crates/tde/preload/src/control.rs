@@ -28,7 +28,7 @@ fn read(cluster: &Cluster) -> Result<Result<Control, ControlError>, Errno> {
     Ok(control)
 }
 
-/// Returns the size of the cluster's WAL segments in bytes; None if no `pg_control` tells it. While
+/// Returns the size of the cluster's WAL segments in bytes; None if no `pg_control` says it. While
 /// a server runs it stays, and its children inherit what the postmaster read; a tool may change it
 /// itself (pg_resetwal).
 ///
@@ -107,7 +107,7 @@ fn with_stored(
     done
 }
 
-/// May this server, which opens the first thing that tells of its cluster, go on? Its children are
+/// May this server, which opens the first thing that shows its cluster, go on? Its children are
 /// not asked.
 pub fn allows_server(cluster: &Cluster) -> bool {
     let checked = &PROCESS.server.checked;

@@ -14,10 +14,10 @@
 //! A token is for one role, and only libpq knows the role that it will connect as: it is asked.
 //!
 //! Invariants: a caller that declares something itself is left alone, unless its program stores
-//! what it gets as it comes: then our `raw` follows its word, and counts. Whoever's token it is, it
-//! goes over TLS or a local socket only ([`private`]): the server, which refuses it elsewhere, sees
-//! only its own end of the connection. PostgreSQL sees options without our word ([`withdraw`]): it
-//! would write them into `primary_conninfo`, where an expired token would stay.
+//! what it gets as it comes: then our `raw` follows its word, and counts. No matter whose token it
+//! is, it goes over TLS or a local socket only ([`private`]): the server, which refuses it
+//! elsewhere, sees only its own end of the connection. PostgreSQL sees options without our word
+//! ([`withdraw`]): it would write them into `primary_conninfo`, where an expired token would stay.
 
 mod words;
 

@@ -54,7 +54,7 @@ pub fn streams() -> &'static Streams {
 }
 
 /// How the bytes of an open file are stored.
-#[allow(clippy::large_enum_variant)] // lies in the arena, in slots of one size
+#[allow(clippy::large_enum_variant)] // in the arena, in slots of one size
 pub enum Stored {
     /// As those of a sealed file.
     Sealed(SealedFile<'static>),

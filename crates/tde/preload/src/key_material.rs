@@ -54,7 +54,7 @@ pub fn are_named(directory: c_int, path: &CStr) -> bool {
     any_at(directory, path, is_at)
 }
 
-/// Does what lies at this name pass the test with one of them?
+/// Does what is at this name pass the test with one of them?
 fn any_at(directory: c_int, path: &CStr, test: fn(&Path, &libc::stat) -> bool) -> bool {
     let mut names = names().peekable();
     if names.peek().is_none() {

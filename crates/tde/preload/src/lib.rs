@@ -1,4 +1,4 @@
-//! `libpgseal.so`: stands between PostgreSQL's programs and libc's file calls (`LD_PRELOAD`).
+//! `libpgseal.so`, between PostgreSQL's programs and libc's file calls (`LD_PRELOAD`).
 //!
 //! What goes into a sealed cluster's files is encrypted, what comes out is decrypted; sizes and
 //! names stay. The name of a file decides how its bytes are stored (`pgseal_storage::classify`).
@@ -24,7 +24,7 @@
 //! whole, both by what is remembered of a file in [`watched`]; [`version`] shows which library a
 //! server runs. [`disk`] and [`memory`] are what `pgseal_storage` works on.
 //!
-//! State: what a process knows lies in one static for each subject. No code makes them, because a
+//! State: what a process knows is in one static for each subject. No code makes them, because a
 //! hook may run before the constructor. [`process`] knows who the process is and what it may.
 
 #![allow(unsafe_code)] // this crate is the edge to libc: every block says why it is sound

@@ -116,7 +116,7 @@ impl Parameters {
         }
     }
 
-    /// Asks libpq. It tells what it would connect with once it has been told to connect; no server
+    /// Asks libpq. It says what it would connect with once it has been told to connect; no server
     /// can listen below /dev/null, so that attempt ends at once.
     pub fn resolve(&self) -> Option<Resolved> {
         let nowhere = [(c"host", c"/dev/null"), (c"hostaddr", c""), (c"port", c"1")];
@@ -141,7 +141,7 @@ impl Parameters {
     }
 
     /// Would libpq connect over local sockets only? It is told to connect in a way that it does not
-    /// know, which it refuses before it connects, and tells what it would have connected to.
+    /// know, which it refuses before it connects, and says what it would have connected to.
     pub fn are_local(&self) -> bool {
         let refused = [(c"target_session_attrs", c"none")];
         // SAFETY: as in `resolve`.
@@ -211,7 +211,7 @@ pub fn has_tls() -> bool {
     }
 }
 
-/// The array in which libpq tells a connection's parameters.
+/// The array in which libpq gives a connection's parameters.
 struct Told {
     first: *mut Info,
     free: unsafe extern "C" fn(*mut Info),

@@ -1,4 +1,4 @@
-//! Where a path leads: the sealed cluster it lies in, if any, and its class there.
+//! Where a path leads: the sealed cluster it is in, if any, and its class there.
 //!
 //! The cluster is the nearest ancestor with a `pg_encryption/` directory, found on the path joined
 //! with the working directory and normalised; a relocated `pg_wal` and tablespaces also count by
@@ -79,7 +79,7 @@ pub fn by_spelling(directory: c_int, path: &CStr) -> Option<Place> {
     }
 }
 
-/// The sealed cluster that a name lies in, whatever its class.
+/// The sealed cluster that a name is in, whatever its class.
 pub fn owner(directory: c_int, path: &CStr) -> Result<Option<&'static Cluster>, c_int> {
     let mut absolute = Absolute::empty();
     if spell(&mut absolute, directory, path).is_none() {
@@ -290,7 +290,7 @@ fn follow(path: &Absolute, search: Search) -> Result<Option<Found>, unlock::Fail
     Ok(by_links(&real).or(found))
 }
 
-/// The data directory that makes a difference for this path: what lies below another is clear.
+/// The data directory that makes a difference for this path: what is below another is clear.
 fn by_ancestors(path: &Absolute) -> Result<Option<Found>, unlock::Failed> {
     let known = longest_root(path).map(|known| found_below(known, path));
     if known.as_ref().is_some_and(|known| known.is_certain) {
@@ -356,7 +356,7 @@ fn owner_of(directory: &[u8]) -> Result<Option<Owner>, unlock::Failed> {
     Ok(sealed.then(|| Owner::Locked(directory.to_vec())))
 }
 
-/// Does a path below a data directory lead into a tablespace that lies there, and not by its link?
+/// Does a path below a data directory lead into a tablespace that is there, and not by its link?
 fn holds_tablespace(below: &[u8]) -> bool {
     let directories = path::parent(below).unwrap_or_default();
     let by_link = below.starts_with(b"pg_tblspc/");
@@ -385,8 +385,8 @@ fn may_be_wal(path: &Absolute) -> bool {
         || name.starts_with(b"RECOVERY")
 }
 
-/// The version directory that a path lies in: a tablespace's own is the nearest, even where one
-/// lies in another.
+/// The version directory that a path is in: a tablespace's own is the nearest, even where one
+/// is in another.
 fn version_above(path: &Absolute) -> Option<&[u8]> {
     path.ancestors()
         .find(|ancestor| version_directory(path::last(ancestor)).is_some())

@@ -5,7 +5,7 @@
 //! only where the answer turns on it ([`Facts`]). `hooks::opening` finds the facts out, and does
 //! what the [`Verdict`] says.
 //!
-//! Whether a server may have a file that lies where another process keeps keys or memory is judged
+//! Whether a server may have a file that is where another process keeps keys or memory is judged
 //! later, on the open descriptor ([`Check`]), because a path may lead elsewhere each time that it
 //! is looked at.
 
@@ -73,7 +73,7 @@ pub trait Facts: Foreign {
     fn lacks_images(&self) -> bool;
     /// Is it a file for WAL that this program receives, in another form than segments?
     fn takes_received_wal(&self) -> bool;
-    /// May this server run on the cluster that the target lies in?
+    /// May this server run on the cluster that the target is in?
     fn allows_server(&self) -> bool;
     /// Does this process read streams for SQL, which gets files as they are stored?
     fn streams_to_sql(&self) -> bool;

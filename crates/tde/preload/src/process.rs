@@ -7,7 +7,7 @@
 //! them). The table of open files is its parent's and must stay as it is, or the parent's next
 //! write to a sealed file would be in clear.
 //!
-//! The owner's process id lies in a page that the kernel wipes at every fork that copies memory,
+//! The owner's process id is in a page that the kernel wipes at every fork that copies memory,
 //! by whatever call: wiped means a copy of our own, another id means borrowed memory.
 
 use crate::list::List;

@@ -2,7 +2,7 @@
 //! the executable. `LD_PRELOAD` reaches every child; `sh`, `cp`, `tar` and the commands of
 //! `archive_command` must copy what is stored.
 //!
-//! A viewer stands between the two: it sees what is stored in every file except `pg_control`. A
+//! A viewer is between the two: it sees what is stored in every file except `pg_control`. A
 //! backup tool and its children (`pgseal exec --view=backup`) see that file of the data directories
 //! in view; a copy in a repository is none of them. A program that copies files (`--view=stored`)
 //! sees it of none, repmgr of every one. PostgreSQL's own programs are no viewers there: a

@@ -4,7 +4,7 @@
 //! that tar; pg_receivewal compresses segments. What they receive is clear. The tar's file is
 //! written through the descriptor table ([`crate::files::Stored`]); what is compressed is sealed
 //! before, where the program calls its compressor ([`crate::hooks::compressors`]). So what is
-//! compressed, and what lies in the tar, are the very bytes that the segments' files would hold.
+//! compressed, and what is in the tar, are the very bytes that the segments' files would hold.
 //!
 //! Invariants:
 //! 1. It applies where a wrapper has said how long the segments of a sealed server are.

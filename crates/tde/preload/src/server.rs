@@ -181,8 +181,9 @@ fn is_key_directory(directory: &Path) -> bool {
     own.is_some() && is_one
 }
 
-/// Does it lead to what a process keeps in memory? The file system tells most files from these by
-/// one call, whatever path led to them. A file whose file system does not answer counts as one.
+/// Does it lead to what a process keeps in memory? The file system distinguishes most files from
+/// these by one call, whatever path led to them. A file whose file system does not answer counts as
+/// one.
 fn holds_memory(fd: c_int, flags: c_int) -> bool {
     let mut filesystem = std::mem::MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: fstatfs fills the structure when it returns 0.
@@ -240,7 +241,7 @@ fn target(fd: c_int) -> Option<Vec<u8>> {
 }
 
 /// Is this the archiver? What it gives to an archive library must be what is stored, and so must be
-/// what the library makes of it, wherever that lies: of all that no row of the table names, the
+/// what the library makes of it, wherever that is: of all that no row of the table names, the
 /// archiver sees the stored bytes.
 pub fn is_archiver() -> bool {
     backend_is(c"archiver")

@@ -133,8 +133,8 @@ fn read_all(fd: c_int) -> Option<Zeroizing<Vec<u8>>> {
 }
 
 /// Asks the command to unlock the cluster at `root`. A server asks for its own alone, before it has
-/// children: which paths these open is said by whoever is connected, and what unlocks a cluster may
-/// be a command in it.
+/// children: which paths these open is said by the client that is connected, and what unlocks a
+/// cluster may be a command in it.
 pub fn ask(root: &[u8]) -> Result<&'static Cluster, Failed> {
     if PROCESS.is_server() && !(server::is_first() && server::is_own(root)) {
         return refuse(

@@ -44,7 +44,7 @@ pub fn is_replaced() -> bool {
     identity(&loaded.path) != Some(loaded.file) || in_use.is_some_and(|file| file != loaded.file)
 }
 
-/// Returns where the library of the version in use lies if `path` is `VERSION/lib/libpgseal.so`.
+/// Returns where the library of the version in use is if `path` is `VERSION/lib/libpgseal.so`.
 fn in_use(path: &Path) -> Option<PathBuf> {
     let version = path.parent()?.parent()?;
     let name = path.strip_prefix(version).ok()?;

@@ -25,7 +25,7 @@ const CLEAR_WAL: &str = variable::CLEAR_WAL.as_str();
 /// Returns the key and layout for an open file.
 ///
 /// # Errors
-/// EIO if they are not known: no `pg_control` tells the size of a segment. EMFILE or ENFILE if no
+/// EIO if they are not known: no `pg_control` says the size of a segment. EMFILE or ENFILE if no
 /// descriptor is left to read it with: the caller may close a file and try again.
 pub fn spec_of(cluster: &Cluster, class: &Class, fd: c_int) -> Result<Spec, Errno> {
     spec_by(class, |name| segment_size(cluster, name, fd))
@@ -94,7 +94,7 @@ pub fn opens(cluster: &Cluster, name: WalName, size: u64, disk: &FdDisk) -> Resu
 }
 
 /// Does the operator let this segment in, which `restore_command` brought in clear? Either answer
-/// is one line in the log: whoever can write such an archive chooses what the database becomes.
+/// is one line in the log: anyone who can write such an archive chooses what the database becomes.
 pub fn admits_clear(path: &CStr, header: &LongHeader) -> bool {
     let file = path.to_bytes().rsplit(|&byte| byte == b'/').next();
     let file = file.unwrap_or_default();
@@ -110,7 +110,7 @@ pub fn admits_clear(path: &CStr, header: &LongHeader) -> bool {
             )
         }
         Ok(_) => format!(
-            "is refused, because whoever can write such an archive can make himself superuser: if \
+            "is refused, because anyone who can write such an archive can become superuser: if \
              a plain cluster wrote it, set {CLEAR_WAL} in the environment, to `accept` or to \
              TIMELINE:LSN, up to where its WAL is in clear"
         ),

@@ -57,7 +57,7 @@ impl Count {
 pub enum JoinError {
     /// There is no sheet at all.
     None,
-    /// A whole sheet stands among shares.
+    /// A whole sheet is among shares.
     Whole(usize),
     /// This share is of another set than the first.
     OtherSet(usize),

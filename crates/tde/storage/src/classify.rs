@@ -464,7 +464,7 @@ pub const DIRECTORIES: [&str; 18] = [
 /// Directories of earlier versions, and that of `pg_upgrade`.
 const OTHER_DIRECTORIES: [&str; 3] = ["pg_clog", "pg_upgrade_output.d", "pg_xlog"];
 
-/// Does this path lie in one of the directories whose unknown files are sealed? A path that lies in
+/// Does this path lie in one of the directories whose unknown files are sealed? A path that is in
 /// none of them is clear, and needs no cluster looked for.
 #[must_use]
 pub fn is_inside(path: &[u8]) -> bool {
@@ -485,7 +485,7 @@ impl Classified {
     }
 }
 
-/// The top-level directory that a path lies in.
+/// The top-level directory that a path is in.
 fn directory(path: &[u8]) -> Option<&[u8]> {
     let slash = path.iter().position(|&byte| byte == b'/')?;
     Some(&path[..slash])

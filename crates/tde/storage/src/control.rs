@@ -166,7 +166,7 @@ pub fn check_blocks(data: u32, wal: u32) -> Result<(), ControlError> {
     Ok(())
 }
 
-/// Returns where the CRC lies. None unless the CRC fits and zeros follow it, as in a control file
+/// Returns where the CRC is. None unless the CRC fits and zeros follow it, as in a control file
 /// that a server checked before it sent it.
 pub(crate) fn checked(page: &[u8]) -> Option<usize> {
     let head = page.get(..MAX_SIZE)?;
@@ -183,7 +183,7 @@ pub(crate) fn complete(page: &mut [u8], crc_at: usize) {
     page[crc_at + CRC..].fill(0);
 }
 
-/// Returns where the CRC lies, which covers all before it. Version 18 put a field before it.
+/// Returns where the CRC is, which covers all before it. Version 18 put a field before it.
 fn crc_offset(version: u32) -> Option<usize> {
     match version {
         1300 | 1700 => Some(288),

@@ -66,7 +66,7 @@ impl Outside {
     }
 }
 
-/// A tar that lies in a file and is written at any offset.
+/// A tar that is in a file and is written at any offset.
 #[derive(Default)]
 pub struct TarFile<'k> {
     outside: Outside,
@@ -148,7 +148,7 @@ impl<'k> TarStream<'k> {
     }
 }
 
-/// Is this block a header? Its own checksum tells it from what a member may hold.
+/// Is this block a header? Its own checksum distinguishes it from what a member may hold.
 fn is_header(block: &[u8; HEADER]) -> bool {
     const SUM: std::ops::Range<usize> = 148..156;
     let blanks = u64::from(b' ') * SUM.len() as u64;

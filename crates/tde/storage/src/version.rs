@@ -19,7 +19,7 @@ pub const MAJORS: [u32; 3] = [15, 17, 18];
 pub struct Unsupported(String);
 
 /// Is this version in the list, as a server (`server_version`), a program (the last part of what
-/// `--version` says) or a data directory (`PG_VERSION`) tells it? The first number counts: `15.8`,
+/// `--version` says) or a data directory (`PG_VERSION`) says it? The first number counts: `15.8`,
 /// `17`, `18beta1`.
 pub fn check(version: &str) -> Result<(), Unsupported> {
     let digits = version.find(|letter: char| !letter.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! WAL segment names, and the page header that tells whose bytes a restored segment holds.
+//! WAL segment names, and the page header that says whose bytes a restored segment holds.
 //!
 //! A name is timeline, log and segment in eight hex digits each; with the segment size it gives the
 //! absolute number of the segment's first page, which is its tweak. The timeline is left out: the
@@ -73,7 +73,7 @@ impl WalName {
     }
 }
 
-/// Which WAL in clear a cluster takes from an archive and encrypts. Whoever can write such an
+/// Which WAL in clear a cluster takes from an archive and encrypts. Anyone who can write such an
 /// archive chooses what the database becomes, so the rule comes from the operator and never from
 /// files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub enum ClearWal {
     #[default]
     Refused,
     /// Segments that end at or before this LSN, on this timeline or an earlier one: what a plain
-    /// cluster archived before it was sealed. The segment in which the LSN lies is archived later.
+    /// cluster archived before it was sealed. The segment with the LSN is archived later.
     Until {
         /// The last timeline.
         timeline: u32,

@@ -174,7 +174,7 @@ fn names_are_what_the_table_says() {
 fn the_document_has_every_row() {
     let document = include_str!("../../../../docs/format/files.md");
     for row in TABLE {
-        // Tablespaces repeat what stands for base/.
+        // Tablespaces repeat the vectors of base/.
         let local = row.pattern.replace("pg_tblspc/<oid>/<catver>/", "base/");
         let named = [row.pattern, &local].map(|name| document.contains(&format!("`{name}`")));
         assert!(named[0] || named[1], "{}", row.pattern);

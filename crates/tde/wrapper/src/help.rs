@@ -71,7 +71,7 @@ Options of pgseal for sealed clusters:
 const WALDUMP: &str = "
 Options of pgseal for a sealed cluster:
   -y, --data-encryption[=128|192|256]
-                            accepted; key.bin tells
+                            accepted; key.bin says it
       --key-file-name=FILE  use this key.bin
       --key-unwrap-command=COMMAND
                             command that unwraps the key: reads \"%p\", writes it
@@ -86,7 +86,7 @@ pub fn is_informative(args: &[OsString]) -> bool {
     first.is_some_and(|first| INFORMATIVE.contains(&first))
 }
 
-/// Whether the wrapper adds something to what the program tells.
+/// Whether the wrapper adds something to what the program says.
 pub fn is_asked_for(name: &str, args: &[OsString]) -> bool {
     is_informative(args) && !addition(name, args).is_empty()
 }
@@ -96,7 +96,7 @@ pub fn show(wrapper: &Wrapper, args: &[OsString]) -> Result<ExitCode, Failure> {
     let output = wrapper.sealed(args)?.output()?;
     let mut text = output.stdout;
     text.extend_from_slice(addition(&wrapper.name, args).as_bytes());
-    // Whoever closed the other end has read what it wanted.
+    // Anyone who closed the other end has read what it wanted.
     let _ = io::stderr().write_all(&output.stderr);
     let _ = io::stdout().write_all(&text);
     let code = output

@@ -24,11 +24,11 @@ use rustix::fs::getxattr_query;
 
 use crate::supervise;
 
-/// The name of the wrappers' program, which lies beside pgseal.
+/// The name of the wrappers' program, which is beside pgseal.
 pub const WRAPPER: &str = "pgseal-twin";
-/// The name of the program behind `pgseal bench`, which lies beside pgseal.
+/// The name of the program behind `pgseal bench`, which is beside pgseal.
 pub const BENCH: &str = "pgseal-bench";
-/// The name of the program behind `pgseal proxy`, which lies beside pgseal.
+/// The name of the program behind `pgseal proxy`, which is beside pgseal.
 pub const PROXY: &str = "pgseal-proxy";
 const LIBRARY: &str = file::LIBRARY.as_str();
 const LIBRARY_PATH: &str = variable::LIBRARY.as_str();
@@ -184,7 +184,7 @@ impl Sealed {
         self.command.env_remove(variable);
     }
 
-    /// Tells the program something by its environment.
+    /// Passes the program something by its environment.
     pub fn tell(&mut self, variable: &str, value: impl AsRef<OsStr>) {
         self.command.env(variable, value);
     }

@@ -170,7 +170,7 @@ impl Wrapper {
     }
 
     /// Asks the server about itself. None if it does not answer, and nothing says that its data
-    /// must be sealed. Then the program itself tells what is wrong; it declares nothing, so a
+    /// must be sealed. Then the program itself says what is wrong; it declares nothing, so a
     /// sealed server refuses it.
     fn ask(&self, split: &Split, given: &Given) -> Result<Option<Source>, Failure> {
         match Source::ask(self, given) {
@@ -274,7 +274,7 @@ fn unlocked(split: &Split, roots: Vec<Root>) -> Result<Vec<Unlocked>, Failure> {
 }
 
 /// Opens the key file of `pg_waldump --key-file-name`: for the cluster that the arguments name,
-/// else for the one that the file lies in, else for none, as beside an archive.
+/// else for the one that the file is in, else for none, as beside an archive.
 fn named_key_file(file: &Path, roots: Vec<Root>, ways: &Ways) -> Result<Unlocked, Failure> {
     let root = match roots.into_iter().next() {
         Some(root) => Some(root),

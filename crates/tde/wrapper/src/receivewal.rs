@@ -1,4 +1,4 @@
-//! The wrapper of `pg_receivewal`: what it receives from a sealed server lies in its directory as
+//! The wrapper of `pg_receivewal`: what it receives from a sealed server is in its directory as
 //! the server's own archive would hold it, sealed under the server's key, whatever the directory
 //! is.
 //!

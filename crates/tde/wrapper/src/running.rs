@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 use pgseal_keys::exit::{Code, Exit};
 use pgseal_keys::server::{named, Named, PidFileError, PID_FILE};
 
-/// `pg_ctl` tells the server who started `pg_ctl`.
+/// `pg_ctl` informs the server who started `pg_ctl`.
 const GRANDPARENT: &str = "PG_GRANDPARENT_PID";
 
 /// Why no second server starts.

@@ -20,13 +20,13 @@ use crate::getopt::Given;
 use crate::programs::is_elf;
 use crate::Wrapper;
 
-/// The variable that tells the library in the program what to declare: `raw`, a token, or that it
-/// holds the server's key and makes a token at each connection.
+/// The variable from which the library in the program learns what to declare: `raw`, a token, or
+/// that it holds the server's key and makes a token at each connection.
 pub const RECEIVER: &str = variable::RECEIVER.as_str();
-/// The variable that tells it what to declare on a second connection, which brings WAL while the
+/// The variable that says what to declare on a second connection, which brings WAL while the
 /// first brings stored pages.
 pub const WAL_RECEIVER: &str = variable::WAL_RECEIVER.as_str();
-/// The variable that tells it how long the incoming segments are.
+/// The variable that says how long the incoming segments are.
 pub const SEGMENT_SIZE: &str = variable::WAL_SEGMENT_SIZE.as_str();
 /// The declaration of a receiver that takes ciphertext.
 pub const RAW: &str = receiver::RAW.as_str();
@@ -65,7 +65,7 @@ impl Exit for SourceError {
     }
 }
 
-/// The facts that a server tells about itself.
+/// The facts that a server gives about itself.
 pub struct Source {
     pub system_id: u64,
     pub segment_size: u64,

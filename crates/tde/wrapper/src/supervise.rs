@@ -1,7 +1,7 @@
 //! Running a program in place of the wrapper.
 //!
 //! Signals that would end the wrapper are passed on, and it ends when the program has ended. The
-//! program cleans up, and whoever waits for the wrapper must find everything ended.
+//! program cleans up, and anyone who waits for the wrapper must find everything ended.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;

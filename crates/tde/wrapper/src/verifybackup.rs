@@ -2,7 +2,7 @@
 //!
 //! The manifest of a raw backup holds checksums of what the sealed server stores, and names the key
 //! file; any other manifest holds those of clear bytes and does not, because the key file is hidden
-//! from base backups. So the manifest itself tells, and a raw backup is verified without the key.
+//! from base backups. So the manifest itself says it, and a raw backup is verified without the key.
 //!
 //! From version 2 of the manifest on, PostgreSQL 17's, `pg_verifybackup` also reads `pg_control`,
 //! which needs the key. That file is left out then, and `pgseal verify` checks it.

@@ -4,7 +4,7 @@
 //! sysbench of its own. What is measured begins when every thread has run transactions: connecting,
 //! preparing and the first look at pages lie before. The processor time is that of the server and
 //! of its
-//! evaluator; the proxy's stands beside it. The shutdown checkpoint is not in it.
+//! evaluator; the proxy's is beside it. The shutdown checkpoint is not in it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,7 +48,7 @@ struct Member {
     evaluator: PathBuf,
 }
 
-/// A server with what stands beside it.
+/// A server with what is beside it.
 struct Running<'a> {
     server: Server<'a>,
     beside: Beside,

@@ -1,4 +1,4 @@
-//! The variants: what stands between sysbench and the columns.
+//! The variants: what is between sysbench and the columns.
 
 use clap::ValueEnum;
 

@@ -170,7 +170,7 @@ impl Clusters {
         })
     }
 
-    /// A run of each contender: start and warm-up of all, the load by turns, stop.
+    /// A run of each contender: start and warm-up of all, the load interleaved, stop.
     fn runs(
         &self,
         runs: &Runs<'_>,

@@ -25,7 +25,7 @@ use crate::recipes::{Runs, Samples, Set};
 const POINTS: u32 = 60;
 /// The first reading: the users have connected.
 const FIRST: Duration = Duration::from_millis(500);
-/// Upon which the driver tells what it has done.
+/// Upon which the driver says what it has done.
 const TIME_IS_OVER: Signal = Signal::SIGINT;
 /// Loads with more threads than processors gain little.
 const LOADERS: u32 = 8;

@@ -5,7 +5,7 @@
 //! its cache and from the disk alike, so all that a cipher touches; WAL written is what the
 //! position in WAL moved. CPU is 100 for one busy processor. Memory is the private memory of all
 //! its processes, and of shared memory what the one that has touched most of it has touched: to
-//! add up shares of pages would cost more than it tells. The query of some milliseconds, once a
+//! add up shares of pages would cost more than it shows. The query of some milliseconds, once a
 //! second or less, costs all variants the same.
 
 use std::collections::BTreeMap;

@@ -112,7 +112,7 @@ impl Clusters {
         })
     }
 
-    /// Start and preparation of all, the load by turns, stop.
+    /// Start and preparation of all, the load interleaved, stop.
     fn runs(&self, load: &Load, runs: &Runs<'_>) -> Result<Vec<(Work, Spent)>, BenchError> {
         let host = runs.host;
         let mut running = Vec::new();

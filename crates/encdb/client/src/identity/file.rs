@@ -136,7 +136,7 @@ impl IdentityFile {
         }
     }
 
-    /// Replaces the file. The lock is held, so a file that lies aside is left from an attempt that
+    /// Replaces the file. The lock is held, so a file that is aside is left from an attempt that
     /// was cut short.
     fn replace(&self, old: &File, text: &str) -> io::Result<()> {
         let mut aside = OsString::from(&self.path);

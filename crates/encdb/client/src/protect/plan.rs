@@ -1,4 +1,4 @@
-//! The plan: which columns become what, or everything that stands in the way.
+//! The plan: which columns become what, or everything that blocks it.
 
 use tokio_postgres::types::Type as PgType;
 

@@ -19,7 +19,7 @@ const WITH: &str = "WITH RECURSIVE enc(type, name) AS ( \
             OR t.typcategory = 'A' AND t.typelem = enc.type) ";
 
 /// The columns of such types, the types except rows of tables, and functions, up to the condition
-/// that tells them ([`TAKES_OR_GIVES`]).
+/// that holds them ([`TAKES_OR_GIVES`]).
 const OBJECTS: &str = "SELECT 1, n.nspname::pg_catalog.text, r.relname::pg_catalog.text, \
         a.attname::pg_catalog.text \
     FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class r ON r.oid = a.attrelid \

@@ -82,7 +82,7 @@ pub enum ProtectError {
     Running,
     /// The statements that are left are not this identity's.
     #[error(
-        "the comment of {0} tells how to finish an online run, and was not written with this \
+        "the comment of {0} says how to finish an online run, and was not written with this \
          identity: run this with the identity that began, or drop it and create the table's own \
          one in the owner's session"
     )]

@@ -179,7 +179,7 @@ pub(super) async fn add_revocations(client: &Client, signed: &[u8]) -> Result<()
     Ok(())
 }
 
-/// Turns a server's refusal into the error that tells the user what to do, if there is one.
+/// Turns a server's refusal into the error that says what the user has to do, if there is one.
 fn explain(error: tokio_postgres::Error, wanted: &'static str) -> ClientError {
     match error.code() {
         Some(

@@ -87,7 +87,7 @@ impl Syntax<'_> {
         Ok(())
     }
 
-    /// Appends the name of an encrypted column. What stands in its place may be a value, if the
+    /// Appends the name of an encrypted column. What is in its place may be a value, if the
     /// rows have no names.
     fn name(
         &self,

@@ -1,7 +1,7 @@
 //! Rows of COPY in either direction.
 //!
 //! Rows of the driver wait until the server has said that it takes them: before that, nothing
-//! tells which of the driver's statements they are for. Rows that nobody takes, because the
+//! says which of the driver's statements they are for. Rows that nobody takes, because the
 //! statement failed meanwhile, are not sent, though the server would pass over them.
 
 use std::sync::Arc;

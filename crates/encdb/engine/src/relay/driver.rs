@@ -326,7 +326,7 @@ impl Relay {
         }
     }
 
-    /// Passes a call of a function of large objects: nothing tells what others take.
+    /// Passes a call of a function of large objects: nothing says what others take.
     fn function_call(&mut self, message: &[u8]) -> Result<(), RelayError> {
         let function = Reader::new(message).int32()?;
         if !OF_LARGE_OBJECTS.contains(&function) && !self.catalog.is_empty() {

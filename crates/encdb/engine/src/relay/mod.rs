@@ -4,7 +4,7 @@
 //! the server answers is kept in the order of the answers ([`Expected`]), with what the engine adds
 //! and hides. Statements are rewritten before they are sent, so nothing ever waits for an answer:
 //! a pipeline stays one. What is refused is sent as a statement that fails, so that the transaction
-//! fails as it would under any error, and the engine's error stands in place of the server's.
+//! fails as it would under any error, and the engine's error is in place of the server's.
 
 mod copying;
 mod driver;

@@ -21,7 +21,7 @@ const MAX_KEPT: usize = 1 << 20;
 /// The errors of encdb that a new session repairs: there is none, it has expired, or the evaluator
 /// that had it does not answer any more. Another one may.
 const LOST: [&[u8]; 3] = [b"PE009", b"PE010", b"PE015"];
-/// Statements whose completion tells nothing of data.
+/// Statements whose completion says nothing of data.
 const EMPTY: [&[u8]; 4] = [b"BEGIN", b"START TRANSACTION", b"SET", b"SAVEPOINT"];
 
 /// A connection's messages since it was idle.

@@ -102,8 +102,8 @@ impl Settings {
         }
     }
 
-    /// Reads the text of statements. In another encoding than UTF-8, each byte beyond ASCII stands
-    /// for one character, whichever it is: such a text must name nothing encrypted.
+    /// Reads the text of statements. In another encoding than UTF-8, each byte beyond ASCII
+    /// is read as one character, whichever it is: such a text must name nothing encrypted.
     pub(super) fn read(self, text: &[u8]) -> Result<(Cow<'_, str>, bool), Refusal> {
         let standard_strings = self.standard_strings && !self.doubts_strings;
         if !standard_strings && text.contains(&b'\\') {

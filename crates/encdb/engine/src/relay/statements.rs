@@ -32,7 +32,7 @@ pub(super) struct Statement {
     pub(super) columns: OnceLock<Columns>,
     /// The name of the statement that this one deallocates; empty: all
     pub(super) deallocates: Option<String>,
-    /// Whether it may be a COPY, as its first word tells
+    /// Whether it may be a COPY, as its first word says
     pub(super) may_copy: bool,
     /// Whether the server refuses to run it when it has other columns than it had
     pub(super) has_fixed_result: bool,

@@ -21,7 +21,7 @@ const OF_CODE: [&str; 5] = [
     "crosstab",
 ];
 
-/// Refuses a text with code of which nothing tells what it does with the literals in it.
+/// Refuses a text with code of which nothing says what it does with the literals in it.
 pub(super) fn check(
     text: &str,
     statements: &[Statement<'_>],
@@ -79,7 +79,7 @@ pub(crate) fn is_statement(value: &[u8], catalog: &Catalog) -> bool {
     statement.has_literals() && names() && pg_query::parse(&text, 0).is_ok()
 }
 
-/// Whether a string, as it stands in a text, may have a statement in it, as its first bytes tell.
+/// Whether a string, as it is in a text, may have a statement in it, as its first bytes tell.
 pub(super) fn may_have_statement(string: &str) -> bool {
     let has_escapes = string.starts_with(['e', 'E', 'u', 'U']) && string.contains('\\');
     let has_pieces = string.contains(['\n', '\r']) && string.matches('\'').count() > 2;

@@ -260,7 +260,7 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Returns what stands in place of a literal or a parameter, with or without casts; none if
+    /// Returns what is in place of a literal or a parameter, with or without casts; none if
     /// the node is something else. `by` is a cast of the whole.
     pub(super) fn sealed(
         &mut self,

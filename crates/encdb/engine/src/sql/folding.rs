@@ -1,4 +1,4 @@
-//! Comparisons of literals with each other, which the answer stands for: an application that leaves
+//! Comparisons of literals with each other, which the answer represents: an application that leaves
 //! a search open writes `'ada' = '' OR name = 'ada'`. So the server does not see the literal. The
 //! answer is `1 = 1` or `1 = 0`, which a result has under the same name.
 

@@ -1,4 +1,4 @@
-//! Texts that have nothing to do with what is encrypted, as one look at their tokens tells.
+//! Texts that have nothing to do with what is encrypted, as one look at their tokens says.
 //!
 //! Most statements of an application with some encrypted columns are such. A text that is apart
 //! here is one in which [`super::read`] finds nothing. In doubt it is not, and is read.

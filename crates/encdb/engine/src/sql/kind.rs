@@ -98,7 +98,7 @@ fn truth<'n>(parts: impl IntoIterator<Item = &'n Node>, scope: &Scope<'_>) -> Ki
     }
 }
 
-/// Returns the kind of a value that may be one of several: none of them stands alone any more.
+/// Returns the kind of a value that may be one of several: none of them is alone any more.
 fn derived(common: Kind) -> Kind {
     match common {
         Kind::Open => Kind::Derived,

@@ -1,7 +1,7 @@
 //! Literals and parameters that stay plain, and why they may.
 //!
 //! In a statement that seals something, a value may be sent in clear if it meets a column that is
-//! certainly plain, or stands where no value of a column comes from. All others are loose: an
+//! certainly plain, or is where no value of a column comes from. All others are loose: an
 //! application that builds `'ada' = '' OR name = 'ada'` gives its secret twice. Such a comparison
 //! is refused, and any other loose value must not be one that is sealed.
 
@@ -213,7 +213,7 @@ impl Rewriter<'_> {
     }
 
     /// Goes through `a IS NULL`, which a literal answers by itself, and for which the value of a
-    /// parameter is not needed. Returns what stands in place of it.
+    /// parameter is not needed. Returns what is in place of it.
     pub(super) fn null_test(
         &mut self,
         test: &mut NullTest,

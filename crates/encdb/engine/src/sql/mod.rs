@@ -394,7 +394,7 @@ impl<'s> Rewriter<'s> {
         Ok(())
     }
 
-    /// Returns the literal of sealed cells that stands in place of a plain one.
+    /// Returns the literal of sealed cells that is in place of a plain one.
     fn literal(
         &mut self,
         literal: &AConst,

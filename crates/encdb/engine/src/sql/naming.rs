@@ -20,7 +20,7 @@ pub(crate) fn output_name(name: &str, value: Option<&Node>, scope: &Scope<'_>) -
     }
 }
 
-/// Names results after `left`, in place of which another function stands.
+/// Names results after `left`, in place of which another function is.
 pub(super) fn keep_names(list: &mut [Node], scope: &Scope<'_>) {
     for target in list {
         if let Some(NodeEnum::ResTarget(target)) = &mut target.node {
@@ -56,7 +56,7 @@ fn figured(value: Option<&Node>, scope: &Scope<'_>) -> Option<Figured> {
             None => figured(part.arg.as_deref(), scope),
         },
         NodeEnum::AExpr(it) if it.kind == AExprKind::AexprNullif as i32 => is("nullif"),
-        // The type of cells stands in place of it.
+        // The type of cells is in place of it.
         NodeEnum::TypeCast(cast) if cast_of_cells(cast, scope).is_some() => {
             match figured(cast.arg.as_deref(), scope)? {
                 Figured::Name(name) => Some(Figured::Name(name)),

@@ -374,7 +374,7 @@ impl<'p> Scope<'p> {
             .sources
             .iter()
             .flat_map(|(_, source)| source.columns.keys().map(String::as_str));
-        // No column has the empty name: it stands for those that are not named.
+        // No column has the empty name: it represents those that are not named.
         let names: Vec<&str> = match column {
             Some(column) => vec![column],
             None => own.chain([""]).collect(),

@@ -85,7 +85,7 @@ impl Frames {
         }
     }
 
-    /// Returns what comes next; none until more bytes come. `how` tells of a message's type how it
+    /// Returns what comes next; none until more bytes come. `how` says of a message's type how it
     /// is taken.
     pub(crate) fn next(
         &mut self,

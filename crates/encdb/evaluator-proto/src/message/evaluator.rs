@@ -23,8 +23,8 @@ pub struct Welcome {
 }
 
 impl Welcome {
-    /// The offer to whoever sent this hello. `evidence` is asked for evidence that contains the 64
-    /// bytes.
+    /// The offer to the client that sent this hello. `evidence` is asked for evidence that contains
+    /// the 64 bytes.
     pub fn new<E: From<MessageError>>(
         hello: &[u8],
         terms: OfferTerms,

@@ -107,7 +107,7 @@ impl Wait for Futex {
             tv_sec: libc::time_t::try_from(at_most.as_secs()).unwrap_or(libc::time_t::MAX),
             tv_nsec: libc::c_long::from(at_most.subsec_nanos()),
         };
-        // SAFETY: the word is live and aligned; its low half lies first on the machines that we
+        // SAFETY: the word is live and aligned; its low half is first on the machines that we
         // build for; the kernel only compares it.
         unsafe {
             libc::syscall(

@@ -136,7 +136,7 @@ impl States {
 
 impl Connection {
     /// Takes cells into a state, 0 for a new one, and gives its handle. A step that is refused ends
-    /// the state, unless a key is missing: whoever brings it may try again.
+    /// the state, unless a key is missing: anyone who brings it may try again.
     pub fn aggregate_step<'c>(
         &mut self,
         state: u64,

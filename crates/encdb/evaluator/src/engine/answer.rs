@@ -30,7 +30,7 @@ impl Connection {
             Ok(()) => Refusal::TooLarge,
             Err(refusal) => refusal,
         };
-        // Whoever is turned away has no share of the log, either.
+        // Anyone who is turned away has no share of the log, either.
         if self.access.member.role().is_some() || refusal != Refusal::RoleShare {
             self.access.counts.refused(refusal);
         }

@@ -13,9 +13,9 @@ use super::view::View;
 /// The place of an opened cell until the next operation.
 #[derive(Clone, Copy)]
 pub(super) enum At {
-    /// The cell lies in the cache.
+    /// The cell is in the cache.
     Cached(Place),
-    /// The cell lies beside the cache, because it is too long, or there is no room for it.
+    /// The cell is beside the cache, because it is too long, or there is no room for it.
     Spare(Side),
 }
 
@@ -96,7 +96,7 @@ impl Cells {
         self.cache.find(cell).map(At::Cached)
     }
 
-    /// The opened cell of one operand; `keep` is where the other one lies.
+    /// The opened cell of one operand; `keep` is where the other one is.
     #[inline]
     pub(super) fn open(
         &mut self,

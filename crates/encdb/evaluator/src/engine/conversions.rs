@@ -82,7 +82,7 @@ impl Connection {
         Ok(wrapped)
     }
 
-    /// Takes rows of the table of data keys in, and tells how many opened. Others' keys are left
+    /// Takes rows of the table of data keys in, and returns how many opened. Others' keys are left
     /// out; a row that does not open is counted, and hinders no other.
     pub fn load_keys<'r>(&mut self, rows: impl Iterator<Item = &'r [u8]>) -> Result<u32, Refusal> {
         self.access.load_keys(rows)

@@ -101,8 +101,8 @@ impl Deposits {
         kept.map_err(|Full(_)| Refusal::TooMany)
     }
 
-    /// Drops what a list takes back, and keeps its serials if it `concerns` whoever showed it and
-    /// there is room. None if all of them were taken back before.
+    /// Drops what a list takes back, and keeps its serials if it `concerns` anyone who showed it
+    /// and there is room. None if all of them were taken back before.
     pub fn revoke(
         &mut self,
         list: &VerifiedRevocations,

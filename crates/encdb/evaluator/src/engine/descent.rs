@@ -1,9 +1,10 @@
 //! Searches in indexes: one request for a whole descent.
 //!
 //! A search begins at a page and goes on, down and to the right, as far as pages are kept
-//! ([`trees`](super::trees)). Of each it finds facts about cells: the probe lies behind this one,
-//! before that one, and is equal to these. They hold wherever the cells are by now. Whoever asked
-//! looks whether they still stand side by side, and hands over the page as it is if they do not.
+//! ([`trees`](super::trees)). Of each it finds facts about cells: the probe is behind this one,
+//! before that one, and is equal to these. They hold wherever the cells are by now. Anyone who
+//! asked looks whether they still stand side by side, and hands over the page as it is if they do
+//! not.
 //!
 //! Every fact is of a comparison that was made, and was allowed when it was made.
 
@@ -97,7 +98,7 @@ fn ends(position: Position) -> [usize; MAX_EQUAL] {
 }
 
 impl Connection {
-    /// Where a probe stands in an index. Nothing is found from a page on that is not kept; a page
+    /// Where a probe is in an index. Nothing is found from a page on that is not kept; a page
     /// that is handed over is always answered.
     pub fn descend(
         &mut self,
@@ -240,7 +241,7 @@ struct Of<'a> {
 }
 
 impl Of<'_> {
-    /// Where the probe stands, and whether the page may be sorted either way. Cells that are told
+    /// Where the probe is, and whether the page may be sorted either way. Cells that are told
     /// as equal were compared.
     fn position(
         &self,

@@ -30,7 +30,7 @@ const MAX_LIFETIME: u64 = 7 * 24 * 3600;
 /// The longest grant, in bytes: some thousand keys. Each session keeps a thousand grants.
 const MAX_GRANT: usize = 16 << 10;
 
-/// Where the exchange with the client stands. An offer and an open session may be there together:
+/// Where the exchange with the client is. An offer and an open session may be there together:
 /// a client of a pool opens its own session after another's.
 #[derive(Default)]
 pub(super) struct Exchange {
@@ -194,7 +194,7 @@ impl Access {
     }
 
     /// Takes a grant in that its owner signed, whenever it holds: every use asks for the time.
-    /// `lists` were shown with it. Anybody stores grants of owners that he makes up, for whom he
+    /// `lists` were shown with it. Anybody stores grants of owners that they make up, for whom they
     /// likes: only its own owner's has a record, another's is told when it is used.
     fn add_grant(&mut self, grant: &Grant, lists: &[VerifiedRevocations]) -> Result<(), Refusal> {
         let session = self.session.as_ref().ok_or(Refusal::NoSession)?;

@@ -146,7 +146,7 @@ impl Connection {
 }
 
 impl Operand<'_> {
-    /// Where the operand lies if it is a cell.
+    /// Where the operand is if it is a cell.
     fn look_up(
         &self,
         cells: &mut Cells,

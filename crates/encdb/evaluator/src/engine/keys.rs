@@ -35,8 +35,8 @@ pub struct KeyIdentity([u8; 32]);
 
 /// A data key in use.
 pub struct Key {
-    /// The identity that tells it from every other, also from one of its owner's that had its
-    /// number before.
+    /// The identity that distinguishes it from every other, also from one of its owner's that had
+    /// its number before.
     pub identity: KeyIdentity,
     /// The number that its cells name; cells of version 0 name none.
     pub id: DataKeyId,
@@ -79,7 +79,7 @@ impl Key {
         })
     }
 
-    /// Whether this key may have made the cell: its name stands in it, or none does.
+    /// Whether this key may have made the cell: its name is in it, or none is.
     #[inline]
     pub fn fits(&self, cell: &CellRef<'_>) -> bool {
         match (&self.cipher, cell.envelope()) {

@@ -12,7 +12,7 @@ use super::counts::Asked;
 use super::expressions::{Made, Operand};
 use super::{CollationId, Connection};
 
-/// Where a probe stands among `len` sorted values; `order` is that of one of them beside it.
+/// Where a probe is among `len` sorted values; `order` is that of one of them beside it.
 pub(super) fn position(
     len: usize,
     descending: bool,
@@ -71,7 +71,7 @@ impl Connection {
             .map_err(|_| Refusal::WrongType)
     }
 
-    /// Where a probe stands among cells that are sorted, either way. Only the cells that the search
+    /// Where a probe is among cells that are sorted, either way. Only the cells that the search
     /// meets are opened.
     pub fn search_page(
         &mut self,
@@ -215,7 +215,7 @@ impl Connection {
     }
 
     /// A pattern with the backslash as its escape, made of one with another. The result's length
-    /// tells whether the plain escape occurs, so it is a comparison with what the caller knows.
+    /// shows whether the plain escape occurs, so it is a comparison with what the caller knows.
     pub fn like_escape(
         &mut self,
         pattern: &[u8],

@@ -187,8 +187,8 @@ impl Access {
     }
 
     /// Asks whether values of one key may come under another: with them no more may be done there
-    /// than before. Whoever may convert them to plaintext has them, and may put them anywhere; that
-    /// is needed where the other key is another owner's, who grants what it likes.
+    /// than before. Anyone who may convert them to plaintext has them, and may put them anywhere;
+    /// that is needed where the other key is another owner's, who grants what it likes.
     pub(super) fn may_flow(&mut self, from: u16, into: u16) -> Result<(), Refusal> {
         if from == into {
             return Ok(());

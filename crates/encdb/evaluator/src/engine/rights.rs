@@ -142,7 +142,7 @@ impl Rights {
                 }
             }
         }
-        // Their owner opened these keys elsewhere: they are here for as long, and as far, as he
+        // Their owner opened these keys elsewhere: they are here for as long, and as far, as they
         // shares them.
         if !own && asker.subject.is_some() && !rights.allows(Operation::Share) {
             rights.allowed = Operations::NONE;

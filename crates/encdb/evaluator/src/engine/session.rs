@@ -256,7 +256,7 @@ impl Holdings {
     }
 
     /// Whether there are keys of this owner, or it is the client. Grants alone are nothing: anybody
-    /// signs them with as many keys as he likes.
+    /// signs them with as many keys as they like.
     pub fn concerns(&self, owner: PublicKey) -> bool {
         self.subject == Some(owner) || self.owners.iter().any(|known| known.public == owner)
     }

@@ -119,7 +119,7 @@ impl Page {
     pub fn next(&self, before: usize) -> Option<u32> {
         let right = (before == self.len()).then_some(self.right);
         let next = self.children.get(before).copied().or(right);
-        // Block 0 tells of the index, and is no page of the tree.
+        // Block 0 describes the index, and is no page of the tree.
         next.filter(|block| *block != 0)
     }
 }

@@ -1,13 +1,13 @@
-//! The heap of secrets: all that is allocated lies in locked pages that no core dump shows, and is
+//! The heap of secrets: all that is allocated is in locked pages that no core dump shows, and is
 //! wiped before it is given back.
 //!
 //! [`LockedHeap`] is the global allocator of `pgseal-evaluator`, so that no value of any type can
-//! lie elsewhere; [`route_crypto`] brings AWS-LC's expanded keys into it as well. Whoever runs the
-//! engine inside another process names it as the global allocator of that library.
+//! lie elsewhere; [`route_crypto`] brings AWS-LC's expanded keys into it as well. Anyone who runs
+//! the engine inside another process names it as the global allocator of that library.
 //!
 //! Blocks are powers of two, cut from chunks, and kept in one list for each size; what is larger
 //! than [`MAX_BLOCK`] has a mapping of its own. Where pages cannot be locked the heap goes on and
-//! counts them ([`unlocked_bytes`]): whoever starts the process sees to the limit.
+//! counts them ([`unlocked_bytes`]): anyone who starts the process sees to the limit.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::{c_char, c_int, c_void};

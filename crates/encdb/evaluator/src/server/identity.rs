@@ -1,6 +1,6 @@
 //! The key that an evaluator signs its evidence with: 32 bytes in a file that its user alone reads.
 //!
-//! Whoever has the file can stand in for the evaluator. Clients name its public half, so a file
+//! Anyone who has the file can stand in for the evaluator. Clients name its public half, so a file
 //! that is there is never written over, and one that cannot be used ends the start.
 
 use std::fs::{self, File, OpenOptions};

@@ -123,7 +123,7 @@ impl Links {
     pub fn end_all(&self, patience: Duration) {
         let open = self.open();
         open.values().for_each(|link| link.end());
-        // Whoever is at work for longer ends with the process.
+        // Anyone who is at work for longer ends with the process.
         let _ = self
             .emptied
             .wait_timeout_while(open, patience, |open| !open.is_empty());

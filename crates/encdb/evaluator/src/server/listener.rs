@@ -32,7 +32,7 @@ impl AsFd for Listener {
 impl Listener {
     /// Listens at `path` for these users. It replaces a socket that was left there by a process
     /// that is gone, and nothing else. Only root and `owner` may put anything in its place, for
-    /// whoever may answers backends, and leads a process that is still root astray.
+    /// anyone who can do that answers backends, and leads a process that is still root astray.
     pub fn bind(path: &Path, allowed: Vec<Uid>, owner: Uid) -> io::Result<Self> {
         let path = &own_place(path, owner)?;
         if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
@@ -73,7 +73,7 @@ impl Listener {
         allowed.then_some(socket)
     }
 
-    /// Tells the service manager that connections are taken, if it asked to be told.
+    /// Notifies the service manager that connections are taken, if it asked to be told.
     pub fn ready(&self) {
         if let Some(manager) = &self.manager {
             // Who asked and does not listen is not waited for.
@@ -83,7 +83,7 @@ impl Listener {
 }
 
 /// Returns the path without links, if only root and `owner` may write its directory, and, where
-/// this is root, no other user may move what lies above that.
+/// this is root, no other user may move what is above that.
 fn own_place(path: &Path, owner: Uid) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let given = path.parent().filter(|parent| *parent != Path::new(""));

@@ -74,8 +74,8 @@ impl Log {
         self.write_at(micros(), events);
     }
 
-    /// Appends events, in microseconds since 1970. Whoever cannot log must not go on: the process
-    /// ends if it fails.
+    /// Appends events, in microseconds since 1970. Anyone who cannot log must not go on: the
+    /// process ends if it fails.
     pub fn write_at(&self, now: u64, events: &[Event]) {
         let (Some(open), false) = (&self.open, events.is_empty()) else {
             return;

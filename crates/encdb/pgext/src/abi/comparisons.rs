@@ -109,7 +109,7 @@ interface! {
         put(shell, outcome, order)
     }
 
-    /// Finds where a probe stands among the sorted cells of a page.
+    /// Finds where a probe is among the sorted cells of a page.
     fn pgseal_search(
         probe: PgsealBytes,
         cells: *const PgsealBytes,
@@ -133,7 +133,7 @@ interface! {
         put(shell, outcome, position)
     }
 
-    /// Finds where a probe stands in an index, from a page on. The findings lie in the answer,
+    /// Finds where a probe is in an index, from a page on. The findings lie in the answer,
     /// until the next call.
     fn pgseal_descend(
         probe: PgsealBytes,

@@ -99,7 +99,7 @@ impl Owner {
     }
 }
 
-/// Tests trust whoever answers.
+/// Tests trust anyone who answers.
 struct Anybody;
 
 impl VerifyEvidence for Anybody {

@@ -290,7 +290,7 @@ impl Decoder {
         }
     }
 
-    /// A number that stands alone.
+    /// A number by itself.
     fn number_field(&mut self, text: &[u8]) -> Result<u32, Fault> {
         if let Some(label) = self.label.take() {
             return self.labelled(label, text);

@@ -116,7 +116,7 @@ impl Field {
     }
 
     /// The field of one of the names that PostgreSQL takes. The case does not matter, nor what
-    /// stands behind ten characters.
+    /// is behind ten characters.
     pub fn from_name(name: &str) -> Option<Self> {
         // Names are of any length, and of the rest there is no copy.
         let name = name.get(..name.len().min(10))?.to_ascii_lowercase();

@@ -93,7 +93,7 @@ pub(crate) fn date_to_instant(date: i32, ty: Type) -> Result<i64, ValueError> {
     }
 }
 
-/// Where a date stands among instants: behind all that are finite if it is none of them.
+/// Where a date is among instants: behind all that are finite if it is none of them.
 pub(crate) fn place_of_date(date: i32) -> i64 {
     date_to_instant(date, Type::Timestamp).unwrap_or(END_INSTANT)
 }
@@ -153,7 +153,7 @@ pub(crate) fn print_instant_in(instant: i64, zone: &dyn Zone) -> String {
     }
 }
 
-/// An instant in ISO form; `zone` stands behind the time.
+/// An instant in ISO form; `zone` is behind the time.
 pub(crate) fn print_instant(instant: i64, zone: &str) -> String {
     match instant {
         i64::MIN => return "-infinity".to_owned(),

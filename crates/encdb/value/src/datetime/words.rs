@@ -48,7 +48,7 @@ pub(super) enum Unit {
     Other,
 }
 
-/// The meaning of a word in lower case; what stands behind ten characters does not count.
+/// The meaning of a word in lower case; what is behind ten characters does not count.
 pub(super) fn word(word: &[u8]) -> Option<Word> {
     let word = word.get(..10).unwrap_or(word);
     Some(match word {

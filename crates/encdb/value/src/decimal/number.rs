@@ -220,8 +220,8 @@ impl Number {
         }
     }
 
-    /// Sets the scale, and tells how many digits to keep and how many decimals of the last one (0:
-    /// all); nothing if nothing is lost, or all.
+    /// Sets the scale, and returns how many digits to keep and how many decimals of the last one
+    /// (0: all); nothing if nothing is lost, or all.
     fn cut(&mut self, scale: i32) -> Option<(usize, i32)> {
         self.scale = scale;
         let decimals = (self.weight + 1) * DECIMALS + scale;
@@ -346,7 +346,7 @@ pub(super) fn count(len: usize) -> i32 {
     i32::try_from(len).unwrap_or(i32::MAX)
 }
 
-/// Returns the exclusive upper bound of what stands behind so many decimals of a digit.
+/// Returns the exclusive upper bound of what is behind so many decimals of a digit.
 fn power_behind(decimals: i32) -> u16 {
     match decimals {
         1 => 1000,

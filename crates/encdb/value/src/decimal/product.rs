@@ -260,7 +260,7 @@ fn estimated_quotient(dividend: &[u16], divisor: &[u16], len: usize) -> Vec<i32>
     places
 }
 
-/// Four places as one number; what lies behind the end is zero.
+/// Four places as one number; what is behind the end is zero.
 fn leading(places: &[i32], at: usize) -> f64 {
     let place = |index: usize| places.get(at + index).copied().unwrap_or(0);
     let mut value = f64::from(place(0));
@@ -281,7 +281,7 @@ fn estimate(places: &[i32], at: usize, inverse: f64) -> i32 {
     }
 }
 
-/// Carries what stands in the places up to `end` into the place `at`.
+/// Carries what is in the places up to `end` into the place `at`.
 fn normalise(places: &mut [i32], at: usize, end: usize) {
     let base = i32::from(BASE);
     let mut carry = 0;

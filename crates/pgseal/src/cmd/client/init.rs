@@ -26,7 +26,7 @@ pub fn run(args: &InitArgs) -> Result<(), ClientFailure> {
     ]);
     if identity.is_owner() {
         let advice = "Keep a copy of it offline: without it nobody can read what it encrypts.";
-        // It is made, and standard output tells where.
+        // It is made, and standard output says where.
         let _ = writeln!(io::stderr(), "{advice}");
     }
     Ok(output::print_done(told)?)

@@ -214,7 +214,7 @@ fn verb(statement: &str) -> String {
     first.to_uppercase()
 }
 
-/// As psql tells what a statement did, in a line.
+/// As psql says what a statement did, in a line.
 fn tag(statement: &str, rows: u64) -> String {
     let verb = verb(statement);
     match verb.as_str() {

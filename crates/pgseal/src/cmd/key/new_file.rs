@@ -23,7 +23,7 @@ use zeroize::Zeroizing;
 pub enum NewFileError {
     #[error("{0} exists: give another name, or --force to replace it")]
     Exists(PathBuf),
-    #[error("{0} lies in the data directory whose key it shall keep: give a path outside, best on another machine")]
+    #[error("{0} is in the data directory whose key it shall keep: give a path outside, best on another machine")]
     Inside(PathBuf),
     #[error("{0} cannot be written ({1}): check the owner, mode and free space of its directory")]
     Write(PathBuf, io::Error),

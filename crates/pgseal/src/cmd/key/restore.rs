@@ -262,7 +262,7 @@ fn write(
 ) -> Result<(), Failure> {
     let written = aside(locked, dir, image, header);
     if written.is_err() {
-        // The first error tells more than that of cleaning up.
+        // The first error says more than that of cleaning up.
         let _ = locked.store.discard();
     }
     written?;

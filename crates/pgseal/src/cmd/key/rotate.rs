@@ -1,6 +1,6 @@
 //! `pgseal key rotate`: a new way to open the key in the place of the present one.
 //!
-//! This changes who can open *this* key.bin from now on. Whoever has an old key.bin and its old
+//! This changes who can open *this* key.bin from now on. Anyone who has an old key.bin and its old
 //! secret opens all data, old and new, until the master key changes.
 //!
 //! With `--older-than` it is for timers: it ends with exit code 0 and changes nothing while the

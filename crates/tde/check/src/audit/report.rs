@@ -73,7 +73,7 @@ enum Words {
 }
 
 impl Report {
-    /// `audited` stands in the order of `files`.
+    /// `audited` is in the order of `files`.
     pub fn new(
         directories: &[PathBuf],
         files: &[Found],

@@ -113,7 +113,7 @@ fn of_machine(command: &str, library: &Result<Library, Failure>) -> Vec<Finding>
     findings
 }
 
-/// Returns the findings on what lies in the data directory, and the key's id.
+/// Returns the findings on what is in the data directory, and the key's id.
 fn of_cluster(
     root: Root,
     server: &Server,
@@ -251,7 +251,7 @@ fn secret_files(mut files: Vec<PathBuf>, data: &Path) -> Vec<Finding> {
     let user = fs::metadata(data).map_or(0, |metadata| metadata.uid());
     let judged = files.iter().filter_map(|file| match fs::metadata(file) {
         Ok(metadata) => key::secret_file(file, &metadata, user),
-        // Whether it opens the cluster, unlocking tells.
+        // Whether it opens the cluster, unlocking shows.
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => Some(Finding::advice(
             about,

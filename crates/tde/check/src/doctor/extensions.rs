@@ -1,6 +1,7 @@
 //! Extensions that keep files of their own in the data directory, by the names that their sources
-//! give them. Such files are not encrypted: nothing in a name tells them from an administrator's.
-//! A sealed server refuses to write them; they are there from before it was sealed.
+//! give them. Such files are not encrypted: nothing in a name distinguishes them from an
+//! administrator's. A sealed server refuses to write them; they are there from before it was
+//! sealed.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 //! Judges what a cluster's key file and the files that open it give away: a key or a passphrase
-//! that lies in clear where copies of the data directory take it along, files that others may
+//! that is in clear where copies of the data directory take it along, files that others may
 //! read, and memory that may be written to disk.
 
 use std::fs::Metadata;

@@ -64,7 +64,7 @@ pub fn checksum(page: &Page, block: u32) -> u16 {
     u16::try_from(all % 65535 + 1).expect("a remainder of 65535, and one")
 }
 
-/// The checksum that stands in the page.
+/// The checksum that is in the page.
 pub fn stored(page: &Page) -> u16 {
     u16::from_le_bytes([page[8], page[9]])
 }

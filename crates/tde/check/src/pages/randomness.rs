@@ -1,7 +1,7 @@
 //! Are bytes ciphertext? The test that `audit` and `verify` rest on.
 //!
 //! Method: Pearson's chi-square of the byte values against the uniform distribution,
-//! `sum((count - n/256)^2 / (n/256))` over the 256 values. For ciphertext it lies about 255; for a
+//! `sum((count - n/256)^2 / (n/256))` over the 256 values. For ciphertext it is about 255; for a
 //! page of PostgreSQL, of which some values (0 above all) are frequent, in the tens of thousands.
 //!
 //! The limits are proved, not estimated: with counts as independent Poisson variables, Chernoff's

@@ -1,5 +1,5 @@
 //! Going over the files of a data directory: finding them, reading them, many at a time, with a
-//! bar that tells how far it is. Shared by `verify` and `audit`.
+//! bar that says how far it is. Shared by `verify` and `audit`.
 
 pub mod pool;
 pub mod progress;

@@ -70,7 +70,7 @@ fn paged(
     });
 }
 
-/// Does the first page of a relation read as noise? A hole tells nothing.
+/// Does the first page of a relation read as noise? A hole shows nothing.
 pub(super) fn begins_with_noise(
     sealed: &SealedFile<'_>,
     transfer: &mut Transfer<Raw>,

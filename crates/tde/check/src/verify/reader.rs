@@ -17,7 +17,7 @@ pub struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Zeros that nobody sealed, all of them or some: who zeroes a page but for a sector that held
+    /// Zeros that nobody sealed, all of them or some: who zeroes a page except a sector that held
     /// zeros must not hide it, and an extension that a crash tore looks the same.
     pub fn is_hole(&self) -> bool {
         is_zero(self.clear) && self.has_stored_zeros()

@@ -5,7 +5,7 @@
 //! where somebody may still read it:
 //! - on a timeline that the cluster has left, up to the point where the next one begins;
 //! - on the cluster's own, up to the shutdown checkpoint of a server that was stopped in order. Of
-//!   any other server the control file says how far WAL must reach at least: what lies behind that
+//!   any other server the control file says how far WAL must reach at least: what is behind that
 //!   may be the end of WAL or damage, and the finding says so;
 //! - on other timelines, and in general, in each segment that another in use follows: PostgreSQL
 //!   syncs a segment before it begins the next.

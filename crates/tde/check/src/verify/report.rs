@@ -80,7 +80,7 @@ pub struct Unknown {
     pub sealed: bool,
 }
 
-/// The verdict that the exit code tells.
+/// The verdict that the exit code says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Good,

@@ -151,7 +151,7 @@ impl File {
         asked(address, &headers, Body::Json(&body), "accessToken")
     }
 
-    /// Returns the platform's token, which lies in a file of its own: the whole text, or a field
+    /// Returns the platform's token, which is in a file of its own: the whole text, or a field
     /// of JSON.
     fn subject(&self) -> Result<Text, KmsError> {
         let source = &self.fields["credential_source"];

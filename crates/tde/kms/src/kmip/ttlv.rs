@@ -1,6 +1,6 @@
 //! The encoding of KMIP's messages: tag, type, length, value, padded to eight bytes (KMIP 1.4,
 //! section 9.1). It is written here, and not taken from a crate, because a message holds the key in
-//! clear: what is written lies in one buffer that is wiped, and what is read is never copied.
+//! clear: what is written is in one buffer that is wiped, and what is read is never copied.
 //!
 //! Invariant: no length of a server's is trusted. What does not fit is as if it were not there.
 

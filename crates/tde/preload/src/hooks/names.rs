@@ -149,7 +149,7 @@ fn remove_name(name: &Name, flags: c_int) -> Result<(), Errno> {
     check(libc_call!(unlinkat(name.directory, path, flags))).map(|_| ())
 }
 
-/// A name that may be removed. What lies in the key directory belongs to pgseal alone: pg_rewind
+/// A name that may be removed. What is in the key directory belongs to pgseal alone: pg_rewind
 /// removes all that its source lacks. Only names that can be below it are looked up. Nor may a
 /// program that the server serves remove a server's key material files.
 fn removable(directory: c_int, path: &CStr) -> Result<Pinned<'_>, Errno> {

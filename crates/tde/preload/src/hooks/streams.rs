@@ -125,7 +125,7 @@ pub unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FIL
             return reopen(name, flags, mode_name, stream);
         }
     }
-    // As in `fclose`: the number stays, what it stands for does not.
+    // As in `fclose`: the number stays, what it means does not.
     files::remove(libc_call!(fileno(stream)));
     libc_call!(freopen(path, mode, stream))
 }

@@ -144,7 +144,7 @@ impl Absolute {
     fn push(&mut self, bytes: &[u8]) -> Option<()> {
         // One byte stays for the NUL.
         let end = self.len.checked_add(bytes.len()).filter(|&end| end < MAX)?;
-        // SAFETY: the range lies within the buffer, as just checked; the two do not overlap.
+        // SAFETY: the range is within the buffer, as just checked; the two do not overlap.
         unsafe {
             let target = self.buf.as_mut_ptr().add(self.len).cast();
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
@@ -167,7 +167,7 @@ impl Absolute {
         Some(())
     }
 
-    /// `..` leads out of where a symbolic link leads to, not out of where it lies.
+    /// `..` leads out of where a symbolic link leads to, not out of where it is.
     #[inline(never)]
     fn ascend(&mut self) {
         if let Some(real) = self.terminated().and_then(real_path) {
@@ -268,7 +268,7 @@ pub fn last(path: &[u8]) -> &[u8] {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
 }
 
-/// The directory that an absolute path lies in, but not the root directory.
+/// The directory that an absolute path is in, but not the root directory.
 pub fn parent(path: &[u8]) -> Option<&[u8]> {
     let slash = path
         .iter()

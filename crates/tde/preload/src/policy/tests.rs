@@ -434,7 +434,7 @@ fn lo_import_gets_stored_pages_in_sessions_without_trust() {
     }
 }
 
-/// A server and a name that lies in a directory that PostgreSQL does not have.
+/// A server and a name that is in a directory that PostgreSQL does not have.
 fn foreign(target: Target<'_>) -> Given<'_> {
     Given {
         is_foreign: true,

@@ -1,6 +1,6 @@
 //! The connections that said what they may receive, for SQL to show: a table in memory that all
 //! processes of a server share. A connection enters itself when it is admitted. Every connection
-//! first removes what an earlier process of its number left, so an entry never stands for a later
+//! first removes what an earlier process of its number left, so an entry never represents a later
 //! connection. The reader leaves out entries of processes that have ended: it knows the server's.
 
 use super::postgres::GATE;

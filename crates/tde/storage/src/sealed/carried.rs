@@ -3,7 +3,7 @@
 //! Newer minor releases (seen in 15.20) read as many bytes as the file's fields have, check the
 //! CRC, and send those bytes and zeros. So a raw session is given, in place of the stored page:
 //! the fields before the CRC, sealed as a file of that length, and a CRC over the result. The page
-//! keeps all fields; an unsealed server finds no values that it could start with; and whoever
+//! keeps all fields; an unsealed server finds no values that it could start with; and anyone who
 //! reads the restored file with its key gets the clear page.
 
 use super::SealedFile;

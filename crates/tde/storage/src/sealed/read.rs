@@ -19,7 +19,7 @@ impl SealedFile<'_> {
     /// Reads at `offset` into `buf`; a short count is the end of the file.
     ///
     /// Whole pages into a buffer that [may be read into](SealedFile::may_read_into) take the short
-    /// way: one transfer, decrypted where it lies.
+    /// way: one transfer, decrypted where it is.
     pub fn read_at(
         &self,
         transfer: &mut Transfer<impl Disk>,
@@ -42,7 +42,7 @@ impl SealedFile<'_> {
         })
     }
 
-    /// Whether memory at this address may be read into and decrypted where it lies. Correctness
+    /// Whether memory at this address may be read into and decrypted where it is. Correctness
     /// needs the alignment: the kernel copies aligned memory in pieces of whole blocks, so a read
     /// that races a write sees each block old or new, never half. The alignment is that of a cache
     /// line: with only 16 bytes, AMD's processors copy the bytes before the next line one by one.
@@ -189,7 +189,7 @@ impl SealedFile<'_> {
         };
         let mut have = read_full(transfer.disk, &mut transfer.scratch.unit[..want], start)?;
         if self.clear_head() && have == want {
-            // Only the whole of a control file tells whether it was carried. Asked for second, so
+            // Only the whole of a control file says whether it was carried. Asked for second, so
             // that a range that the file does not take (O_DIRECT) fails as it would natively.
             have = read_full(transfer.disk, &mut transfer.scratch.unit, start)?;
         }
@@ -307,7 +307,7 @@ impl Sectors {
 
     /// Fills the unwritten sectors of a decrypted page with zeros if the page is empty, that is,
     /// has only zeros behind its header. PostgreSQL extends relations by such pages without WAL.
-    /// In any other page the sectors stay noise: whoever can write the disk could delete rows by
+    /// In any other page the sectors stay noise: anyone who can write the disk could delete rows by
     /// them.
     fn restore_in_empty(self, page: &mut [u8]) {
         let sectors = || page.chunks_exact(SECTOR).enumerate();
@@ -324,7 +324,7 @@ impl Sectors {
     }
 }
 
-/// The zero blocks of a stored unit, found before it is decrypted where it lies.
+/// The zero blocks of a stored unit, found before it is decrypted where it is.
 struct Holes([u64; BLOCKS / 64]);
 
 impl Holes {

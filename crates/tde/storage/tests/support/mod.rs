@@ -1,5 +1,5 @@
 //! Common parts of the tests: a disk in memory that fails on demand, files of every layout, and
-//! the plain twin that a sealed file must equal.
+//! the plain reference that a sealed file must equal.
 #![allow(dead_code, unused_imports)] // each test program uses its part
 // A test may panic; sizes are small.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
@@ -117,7 +117,7 @@ pub fn cases(default: u32) -> ProptestConfig {
     }
 }
 
-/// splitmix64: what a seed stands for.
+/// splitmix64: what a seed represents.
 pub struct Rng(pub u64);
 
 impl Rng {
@@ -219,7 +219,7 @@ pub fn ops(longest: usize) -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..longest)
 }
 
-/// A sealed file on its disk beside its plain twin.
+/// A sealed file on its disk beside its plain reference.
 pub struct Twin {
     pub kind: Kind,
     pub disk: MemDisk,

@@ -1,5 +1,5 @@
 //! Reads the facts of a table that is to be encrypted. The server's word is enough here: a server
-//! that lies about its own table gets cells, or nothing.
+//! that says false things of its own table gets cells, or nothing.
 
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};

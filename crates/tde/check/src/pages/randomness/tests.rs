@@ -78,7 +78,7 @@ fn real_pages_look_clear() {
         assert!(told, "{name}");
     }
     assert_eq!(look(&sample(7)), Look::Clear, "TOAST of random bytes");
-    assert_eq!(look(&sample(8)), Look::Random, "only its header tells it");
+    assert_eq!(look(&sample(8)), Look::Random, "only its header shows it");
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl<'a> Name<'a> {
     }
 }
 
-/// The content that lies, or will lie, under a name.
+/// The content that is, or will be, under a name.
 #[allow(clippy::large_enum_variant)] // made on the stack once a call: no heap in the preload
 #[derive(Clone)]
 enum Content {

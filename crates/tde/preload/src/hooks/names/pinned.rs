@@ -22,7 +22,7 @@ pub struct Pinned<'a> {
 }
 
 impl<'a> Pinned<'a> {
-    /// Opens the directory that the name lies in, in a process that runs SQL. Any other process
+    /// Opens the directory that the name is in, in a process that runs SQL. Any other process
     /// names its own files: its names stay as they are.
     ///
     /// # Errors

@@ -140,7 +140,7 @@ impl Asked<'_> {
         Ok(self.rows(&sql).await?[0].try_get(0)?)
     }
 
-    /// A list of columns stands between the table's name and what follows it, in parentheses.
+    /// A list of columns is between the table's name and what follows it, in parentheses.
     async fn by_order(&self) -> Result<Vec<String>, ClientError> {
         let sql = "SELECT pg_catalog.pg_describe_object( \
                 'pg_catalog.pg_proc'::pg_catalog.regclass, p.oid, 0) \
