@@ -133,7 +133,7 @@ class Ahead(Confidential):
         }
         for statement, (_, _, ahead, alone) in zip(counted, self.both(server, counted)):
             with self.subTest(statement=statement):
-                # A few before it is seen that another question tells more.
+                # A few before tags replace comparisons with one cell.
                 self.assertLessEqual(ahead, counted[statement] + 4)
                 self.assertGreaterEqual(alone, ROWS // 2)
         # A query that is content with its first row reads 16.
@@ -216,7 +216,7 @@ class Ahead(Confidential):
         self.assertIn("does not answer", told)
 
     def test_row_level_security_keeps_its_order(self):
-        """A function that tells what it sees is not called on rows that a policy hides."""
+        """A function that shows its arguments is not called on rows that a policy hides."""
         server = self.isolated()
         server.psql("CREATE ROLE reader; GRANT SELECT ON rows TO reader; ALTER TABLE rows ENABLE ROW LEVEL SECURITY;"
                     "CREATE POLICY equal ON rows FOR SELECT TO reader USING (k = n);"

@@ -13,7 +13,7 @@
 #include "executor/executor.h"
 #include "utils/memutils.h"
 
-#define UNASKED			3		/* beside what the evaluator tells */
+#define UNASKED			3		/* beside the evaluator's answers */
 #define IS_NULL			4
 /* A call asks again if so many of its answers were used, or one in so many */
 #define ENOUGH			8

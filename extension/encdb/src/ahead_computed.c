@@ -60,7 +60,7 @@ Copy(MemoryContext context, PgsealBytes bytes)
 	return (PgsealBytes) {memcpy(MemoryContextAlloc(context, bytes.len), bytes.data, bytes.len), bytes.len};
 }
 
-/* The node in whose row an argument lies, or NULL */
+/* The node whose row has an argument, or NULL */
 static Ahead *
 NodeOfArguments(FunctionCallInfo fcinfo, int first)
 {

@@ -1,6 +1,6 @@
 /*
  * ahead_rows.c
- *	  The rows that were read ahead: which one a cell lies in, and the cells of the others.
+ *	  The rows that were read ahead: to which one a cell belongs, and the cells of the others.
  */
 #include "ahead.h"
 
@@ -68,7 +68,7 @@ Held(const Ahead *node, int row, int column, bool *is_null)
 	return (Cell *) DatumGetPointer(heap_getattr(node->rows[row], column + 1, columns, is_null));
 }
 
-/* The cell of a row; false: there is none to ask about, because it is NULL, lies elsewhere or is not computed */
+/* The cell of a row; false: there is none to ask about, because it is NULL, is stored outside its row, or is not computed */
 bool
 encdb_ahead_cell(const Ahead *node, int row, int column, PgsealBytes *cell, bool *is_null)
 {

@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(notebook.label(2), None);
     }
 
-    /// Only a file that was never changed, and says when it was made, tells when its slots were.
+    /// Slots have the time of their file only if it was never changed, and says when it was made.
     #[test]
     fn slots_of_a_cluster_without_a_time_have_none() {
         let times = |created: u64, writes: usize| {

@@ -290,7 +290,7 @@ fn only_what_may_be_half_written_is_read_twice() {
         );
         twin.disk.reads.load(Ordering::Relaxed) - before
     };
-    // The last but one goes to the end of the file, which a second read finds; the last lies beyond.
+    // The last but one goes to the end of the file, which a second read finds; the last is beyond.
     for (offset, len, of_wal, of_others) in [
         (PAGE + 16, 32, 1, 1),
         (PAGE + 16, 5, 2, 1),

@@ -148,8 +148,8 @@ fn a_tar_in_a_file() {
     assert!(disk.stored() == expected());
 }
 
-/// A segment that is given up is cut off, and what comes in its place is sealed by its own header. A
-/// cut inside a segment leaves it the one that is written.
+/// A segment that is given up is cut off, and what comes in its place is sealed by its own header.
+/// A cut inside a segment leaves it the one that is written.
 #[test]
 fn a_member_that_is_given_up() {
     let (disk, mut tar) = (MemDisk::default(), TarFile::default());

@@ -42,7 +42,7 @@ struct Member {
     evaluator: PathBuf,
 }
 
-/// A server with what stands beside it.
+/// A server, with the evaluator and the proxy that serve it.
 struct Running<'a> {
     form: Form,
     // Before the server, which waits for its connections to end.
