@@ -174,7 +174,8 @@ class Serves(Case):
         self.assertEqual(exporter.scrape().value("audit_log_ok", log=str(log)), 0)
 
     def assert_rules_name_metrics_of(self, scrape):
-        """The alert rules and the dashboard name metrics of a real scrape only, and labels that these have."""
+        """The alert rules and the dashboard name metrics of a real scrape only, and labels that these have. All counters of evaluators
+        have a panel."""
         board = json.loads((PACKAGING / "grafana/pgseal.json").read_text())
         expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
         variables = [variable["query"]["query"] for variable in board["templating"]["list"] if variable["type"] == "query"]
@@ -182,6 +183,8 @@ class Serves(Case):
         named = set(re.findall(r"\bpgseal_\w+", " ".join(re.findall(r"expr: (.*)", rules) + expressions + variables)))
         self.assertEqual(named - scrape.names(), set())
         self.assertGreater(len(named), 20)
+        evaluators = {name for name in scrape.names() if re.fullmatch(r"pgseal_evaluator_\w+_total", name)}
+        self.assertEqual(evaluators - set(re.findall(r"\bpgseal_\w+", " ".join(expressions))), set(), "no panel shows them")
         labels = {label for _, own in scrape for label, _ in own} | {"instance", "severity"}
         shown = re.findall(r"\$labels\.(\w+)", rules) + re.findall(r"{{(\w+)}}", json.dumps(board))
         self.assertEqual(set(shown) - labels, set())
