@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Three sealed nodes under Patroni: bootstrap, replicas, switchover, another passphrase, a killed leader, its return."""
 
-import os
-import signal
 import sys
 from pathlib import Path
 
@@ -10,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from nodes import page_block, run, unit_environment
 from pgseal_test import PG, PGSEAL, main
-from takeover import backends, postmaster, until
+from takeover import postmaster
 from three_nodes import ThreeNodes
 
 
@@ -66,28 +64,8 @@ class Failover(ThreeNodes):
             self.assertEqual(run([*check, former], check=False).returncode, 7)
             run([*check, secret])
 
-    def kill_leader(self):
-        """Kills the leader when it has a commit that no other node got, so that it must be rewound."""
-        old = self.patroni.leader()
-        # Patroni gives a standby another slot after a switchover: its receiver connects anew, and the server ends the former
-        # sender when it notices.
-        until(lambda: len(backends(old.data, "walsender")) == 2, "a sender for each standby")
-        for pid in backends(old.data, "walsender"):
-            os.kill(pid, signal.SIGSTOP)
-        old.sql(f"SET synchronous_commit = local; INSERT INTO t VALUES (-1, '{self.canaries['lost']}'); CHECKPOINT", fetch=False)
-        old.kill9()
-        until(lambda: self.patroni.leader() not in (None, old), "another leader")
-        return old
-
     def old_leader_returns(self, old):
-        before = len(old.log.read_text(errors="replace"))  # as a standby it may have asked a leader that was being stopped
-        old.start(self.environment)
-        until(self.patroni.is_whole, "the old leader's return")
-        log = old.log.read_text(errors="replace")[before:]
-        self.assertRegex(log, r"running pg_rewind from")
-        self.assertIn("pg_rewind exit code=0", log)
-        self.assertNotIn("Exception", log)
-        self.assertEqual(old.sql("SELECT count(*) FROM t WHERE number = -1"), [(0,)])
+        self.rewinds(old, self.environment)
         self.assert_sealed()
 
     def a_new_replica(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Three nodes under Patroni whose keys a provider wraps: bootstrap, replicas, rotation under load, switchover, a new replica, and a
-provider that is away. The provider is the stand-in of Vault (tests/keys/vault_server.py).
+"""Three nodes under Patroni whose keys a provider wraps: bootstrap, replicas, rotation under load, switchover, a new replica, a
+provider that is away, and a killed leader that is rewound with the provider's key. The provider is the stand-in of Vault (tests/keys/vault_server.py).
 """
 
 import sys
@@ -61,6 +61,38 @@ class Provider(ThreeNodes):
         self.check_rows()
         for node in nodes:
             self.assertEqual(node.status()["sealed"], "yes")
+
+    def test_rewind(self):
+        self.narrate(self.rewind)
+
+    def rewind(self):
+        """The old leader stays out until the provider gives its key, and loses nothing meanwhile."""
+        self.bootstrap({})
+        self.start_loads()
+        old = self.kill_leader()
+        self.more()
+        before = len(old.log.read_text(errors="replace"))
+        self.vault.tokens.discard("root-token")
+        old.start({})
+        for sentence in ["permission denied", "system ID is invalid; consider doing reinitialize"]:
+            until(lambda sentence=sentence: sentence in old.log.read_text(errors="replace")[before:], f"the old leader to say: {sentence}")
+        self.more()
+        self.assertNotIn("running pg_rewind", old.log.read_text(errors="replace")[before:])
+        self.vault.tokens.add("root-token")
+        opened = self.opened()
+        self.assert_rewound(old, before)
+        self.assertGreater(self.opened(), opened)
+        self.assert_wrapped("vault:v1:", old)
+        self.more()
+        self.check_rows()
+        for node in self.patroni.nodes.values():
+            self.assertEqual(node.status()["sealed"], "yes")
+            node.sql("CHECKPOINT", fetch=False)
+            self.assertEqual(self.canaries.found(node.data), {})
+
+    def opened(self):
+        """How often the provider was asked to open a key."""
+        return sum(path.endswith("/decrypt/db") for _, path, _ in self.vault.requests)
 
     def rotate(self, node, check=True):
         return run([PGSEAL, "key", "rotate", "-D", node.data, "--older-than", "90d"], check=check)

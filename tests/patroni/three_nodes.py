@@ -5,11 +5,13 @@
             self.narrate(self.scenario)
 """
 
+import os
+import signal
 import sys
 
 from nodes import PASSWORD, Patroni
 from pgseal_test import Canaries, Case
-from takeover import Load, until
+from takeover import Load, backends, until
 
 
 class ThreeNodes(Case):
@@ -59,6 +61,34 @@ class ThreeNodes(Case):
         """Until each load had five more commits acknowledged."""
         for load in self.loads:
             load.more()
+
+    def kill_leader(self):
+        """Kills the leader when it has a commit that no other node got, so that it must be rewound."""
+        old = self.patroni.leader()
+        # Patroni gives a standby another slot after a switchover: its receiver connects anew, and the server ends the former
+        # sender when it notices.
+        until(lambda: len(backends(old.data, "walsender")) == 2, "a sender for each standby")
+        for pid in backends(old.data, "walsender"):
+            os.kill(pid, signal.SIGSTOP)
+        old.sql(f"SET synchronous_commit = local; INSERT INTO t VALUES (-1, '{self.canaries['lost']}'); CHECKPOINT", fetch=False)
+        old.kill9()
+        until(lambda: self.patroni.leader() not in (None, old), "another leader")
+        return old
+
+    def rewinds(self, old, environment):
+        """The leader that was killed returns: Patroni rewinds it, and it has what the others have."""
+        before = len(old.log.read_text(errors="replace"))  # as a standby it may have asked a leader that was being stopped
+        old.start(environment)
+        self.assert_rewound(old, before)
+
+    def assert_rewound(self, old, before):
+        """The log of Patroni says so behind this many characters."""
+        until(self.patroni.is_whole, "the old leader's return")
+        log = old.log.read_text(errors="replace")[before:]
+        self.assertRegex(log, r"running pg_rewind from")
+        self.assertIn("pg_rewind exit code=0", log)
+        self.assertNotIn("Exception", log)
+        self.assertEqual(old.sql("SELECT count(*) FROM t WHERE number = -1"), [(0,)])
 
     def check_rows(self):
         """Ends the loads; every commit that was acknowledged is on the leader, and all nodes have the same rows."""
