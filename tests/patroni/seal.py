@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A plain Patroni cluster becomes sealed under load, by the commands of docs/operations/patroni-seal.md, and no commit is lost.
 
-Each test has its own cluster: the whole way with each way back; a sealed leader before its plain replicas have a token; a plain
-leader that was killed and would have to be rewound.
+Each test has its own cluster: the whole way with each way back; a sealed leader before its plain replicas have a token, and a
+Patroni that left its server behind; a plain leader that was killed and would have to be rewound.
 """
 
 import os
@@ -119,20 +119,38 @@ class Seal(ThreeNodes):
         self.assertEqual(self.environments[node.name], {"PGSEAL_PASSPHRASE_FILE": str(self.secret), "PGSEAL_EXPECT_KEY": self.key})
         block, = self.page["A replica, then the next one"]["yaml"]
         node.reconfigure(self.placed(block, node))
-        self.commands("A replica, then the next one", node, 0)
+        self.replica(node, "stop and move", "start")
         until(lambda: self.streams(node), f"{node.name} to stream")
         self.assertIn("replica has been created using pgseal", node.log.read_text(errors="replace"))
-        self.assertRegex(self.commands("A replica, then the next one", node, 1), r"(?m)^sealed: +yes$")
+        self.assertRegex(self.replica(node, "status"), r"(?m)^sealed: +yes$")
         status = node.status()
         self.assertEqual((status["key id"], status["server"]), (self.key, f"running sealed (process {postmaster(node.data)})"))
         self.more()
         self.assert_nothing_in_clear(node)
 
+    def replica(self, node, *steps):
+        """Steps of the section about a replica, in the page's order; returns what the last one printed."""
+        order = ["stop and move", "stop the server", "start", "status", "stop and move back", "start again"]
+        self.assertEqual(len(self.page["A replica, then the next one"]["sh"]), len(order))
+        return [self.commands("A replica, then the next one", node, order.index(step)) for step in steps][-1]
+
+    def assert_not_moved(self, node):
+        """Patroni is killed and leaves its server behind: the page moves nothing below it, and says how the server is stopped."""
+        node.process.kill()
+        node.process.wait()
+        server = postmaster(node.data)
+        with self.assertRaisesRegex(AssertionError, "postmaster.pid.* exited with 1\\n"):
+            self.replica(node, "stop and move")
+        self.assertEqual((postmaster(node.data), Path(f"{node.data}.plain").exists()), (server, False))
+        self.assertEqual(node.sql("SELECT pg_is_in_recovery()"), [(True,)])
+        self.replica(node, "stop the server")
+        self.assertFalse((node.data / "postmaster.pid").exists())
+
     def unseal(self, node, configuration):
         """A replica's way back."""
         node.config.write_text(configuration)
         self.environments[node.name] = {}
-        self.commands("A replica, then the next one", node, 2)
+        self.replica(node, "stop and move back", "start again")
         until(lambda: self.streams(node), f"{node.name} to stream again")
         self.assertEqual(node.status()["sealed"], "no")
         self.more()
@@ -235,6 +253,7 @@ class Seal(ThreeNodes):
             until(lambda node=node: REFUSAL in node.log.read_text(errors="replace"), f"{node.name} to be refused")
             self.assertFalse(self.streams(node))
         self.more()
+        self.assert_not_moved(second)
         self.seal(second)
         self.seal(old)
         self.check_end()
