@@ -149,6 +149,18 @@ class Rewind(Receiving):
         primary.start()
         self.follow(primary, standby, "old")
 
+    def test_of_a_plain_target(self):
+        """A sealed server gives it stored bytes: it is refused, and stays as it is."""
+        primary, standby = self.parted(*OWN_KEY, sealed=False)
+        primary.stop()
+        control = (primary.data / "global/pg_control").read_bytes()
+        refused = primary.run("pg_rewind", "-D", primary.data, f"--source-server=host={standby.home} user=postgres", check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("pg_rewind: error: ", refused.stderr)
+        self.assertEqual((primary.data / "global/pg_control").read_bytes(), control)
+        primary.start()
+        self.assertEqual(primary.psql("SELECT count(*) FROM old"), "1000")
+
     def test_from_another_key(self):
         primary, standby = self.parted(*OWN_KEY, granted=True)
         said = {"PGOPTIONS": f"-c pgseal.receiver={primary.token()}"}
