@@ -2,6 +2,7 @@
 """pgseal clone: a sealed standby in one command, or nothing that starts."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -317,6 +318,26 @@ class Clone(Receiving):
         refused = run(command, check=False)
         self.assertEqual((refused.returncode, standby.data.exists()), (2, False))
         self.assertIn(f"{place}/pg_basebackup is of PostgreSQL 14, and the server is of {version.decode()}: ", refused.stderr)
+
+    def test_programs_with_segments_of_another_size(self):
+        """A standby that such a postgres cannot start is not copied. The stand-in answers as one that was built with --with-segsize=2."""
+        primary, standby = self.primary(), self.copy("standby")
+        own = int(run([primary.pg / "postgres", "-C", "segment_size", "-D", "/", "-c", "config_file=/dev/null"]).stdout) * 8192
+        place = self.directory / "other"
+        place.mkdir()
+        for name in ("pg_basebackup", "psql"):
+            shutil.copy(primary.pg / name, place / name)
+        command = [place if part == primary.pg else part for part in self.command(primary, standby)]
+        (place / "postgres").write_text(f"#!/bin/sh\n[ \"$1 $2\" = '-C segment_size' ] && echo {own // 8192 * 2}\n")
+        (place / "postgres").chmod(0o755)
+        refused = run(command, {"PGSEAL_EXPECT_KEY": "0" * 32}, check=False)
+        self.assertEqual((refused.returncode, refused.stderr, standby.data.exists()),
+                         (2, f"pgseal: relations of the server are in segments of {own} bytes, and {place}/postgres reads those of {2 * own}: "
+                             "give the programs of the server's build with --pg\n", False))
+        (place / "postgres").unlink()
+        run(command)
+        self.start(standby)
+        self.assert_follows(primary, standby)
 
     def test_options_that_make_no_sense(self):
         primary = self.primary()

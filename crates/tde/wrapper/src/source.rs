@@ -243,7 +243,7 @@ fn for_replication(conninfo: Option<&OsStr>) -> OsString {
 }
 
 /// Reads a size such as `16MB` or `1GB`, in bytes.
-fn bytes_of(text: &str) -> Option<u64> {
+pub fn bytes_of(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|letter: char| !letter.is_ascii_digit());
     let unit = match &text[digits.len()..] {
         "kB" => 10,

@@ -1,10 +1,12 @@
-//! The server is asked about a standby of it before it begins to send: settings that come along
-//! with its files and with which no sealed server starts, and the replication slot.
+//! The server is asked about a standby of it before it begins to send: the size of its relations'
+//! segments, which a build of PostgreSQL has once for all, settings that come along with its files
+//! and with which no sealed server starts, and the replication slot.
 //!
 //! It is asked over a connection for replication, which a role that copies can always make.
 
 use std::ffi::{OsStr, OsString};
-use std::process::Output;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use pgseal_keys::exit::{Code, Exit, Failure};
 use pgseal_wrapper::getopt::Given;
@@ -41,6 +43,24 @@ const UNFIT: [Unfit; 2] = [
     },
 ];
 
+/// The bytes of the block in which programs count: a server with others has no sealed standby.
+const BLOCK: u64 = 8192;
+
+/// The server's segments are of another size than those of the programs beside `pg_basebackup`.
+#[derive(Debug, thiserror::Error)]
+#[error("relations of the server are in segments of {theirs} bytes, and {} reads those of {own}: give the programs of the server's build with --pg", .program.display())]
+pub struct SegmentsError {
+    theirs: u64,
+    own: u64,
+    program: PathBuf,
+}
+
+impl Exit for SegmentsError {
+    fn code(&self) -> Code {
+        Code::Usage
+    }
+}
+
 /// Why the standby cannot use its slot.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
@@ -60,16 +80,18 @@ impl Exit for SlotError {
     }
 }
 
-/// Looks at the slot that `given` names, and at settings. Returns what the operator should know.
+/// Looks at the size of segments, at the slot that `given` names, and at settings. Returns what
+/// the operator should know.
 pub fn check(wrapper: &Wrapper, given: &Given, version: u32) -> Result<Vec<String>, Failure> {
     let slot = given.value("S").map(slot_name).transpose()?;
     let asked: Vec<_> = UNFIT.iter().filter(|one| one.since <= version).collect();
-    let mut questions: Vec<_> = asked
-        .iter()
-        .map(|one| format!("SHOW {}", one.setting))
-        .collect();
+    let mut questions = vec!["SHOW segment_size".to_owned()];
+    questions.extend(asked.iter().map(|one| format!("SHOW {}", one.setting)));
     questions.extend(slot.as_deref().map(slot_question));
     let output = ask(wrapper, given, &questions)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut answers = text.lines();
+    check_segments(&wrapper.program, answers.next())?;
     match (output.status.code(), slot) {
         (Some(0), None) => {}
         (Some(0), Some(slot)) => check_slot(slot, &output.stdout, given.has("C"))?,
@@ -82,9 +104,8 @@ pub fn check(wrapper: &Wrapper, given: &Given, version: u32) -> Result<Vec<Strin
             )]);
         }
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let answers = asked.iter().zip(text.lines());
-    let unfit = answers.filter(|(one, answer)| one.value == *answer);
+    let unfit = asked.iter().zip(answers);
+    let unfit = unfit.filter(|(one, answer)| one.value == *answer);
     Ok(unfit.map(|(one, _)| warning(one)).collect())
 }
 
@@ -110,6 +131,36 @@ fn warning(one: &Unfit) -> String {
         ..
     } = one;
     format!("the server runs with {setting} = {value}, with which no sealed server starts: set it to {better} in the standby's configuration before you start it")
+}
+
+/// A standby is started by the `postgres` beside `pg_basebackup`. Where that is missing, the
+/// standby is for another machine, and nothing is compared.
+fn check_segments(beside: &Path, answer: Option<&str>) -> Result<(), SegmentsError> {
+    let program = beside.with_file_name("postgres");
+    match (answer.and_then(source::bytes_of), own_segments(&program)) {
+        (Some(theirs), Some(own)) if theirs != own => Err(SegmentsError {
+            theirs,
+            own,
+            program,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Asks `program` for the bytes of its segments, which it tells without a cluster.
+fn own_segments(program: &Path) -> Option<u64> {
+    let mut command = Command::new(program);
+    command.args([
+        "-C",
+        "segment_size",
+        "-D",
+        "/",
+        "-c",
+        "config_file=/dev/null",
+    ]);
+    let output = command.output().ok()?;
+    let blocks = String::from_utf8(output.stdout).ok()?;
+    blocks.trim_end().parse::<u64>().ok()?.checked_mul(BLOCK)
 }
 
 /// PostgreSQL's rule for names (slot.c). Such a name needs no escapes.
