@@ -148,7 +148,7 @@ proptest! {
             let request = Request::Comparison(ComparisonRequest::Hash { seed: 0, cell });
             let hash = alone(&mut connection, request);
             // Both begin with a byte for the kind.
-            let halves = [&tag, &hash].map(|answer| answer.as_ref().map(|bytes| &bytes[1..9]));
+            let halves = [tag, &hash].map(|answer| answer.as_ref().map(|bytes| &bytes[1..9]));
             prop_assert_eq!(halves[0], halves[1]);
         }
         for (left, a) in cells.iter().zip(&tags) {

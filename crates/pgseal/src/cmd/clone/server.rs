@@ -147,7 +147,7 @@ fn check_segments(beside: &Path, answer: Option<&str>) -> Result<(), SegmentsErr
     }
 }
 
-/// Asks `program` for the bytes of its segments, which it tells without a cluster.
+/// Asks `program` for the bytes of its segments, which needs no cluster.
 fn own_segments(program: &Path) -> Option<u64> {
     let mut command = Command::new(program);
     command.args([
