@@ -58,10 +58,12 @@ typedef struct Rows
 /* How the evaluator is asked about many */
 typedef int (*AskEach) (const CallSite *site, const Rows *rows, int8 *answers);
 
+/* An operator alone: IN and IS DISTINCT FROM call one, and may be true where it is false */
 static bool
 IsFilter(const Ahead *node, const FmgrInfo *call)
 {
-	return list_member_ptr(node->scan.ss.ps.plan->qual, call->fn_expr);
+	return call->fn_expr && IsA(call->fn_expr, OpExpr) &&
+		list_member_ptr(node->scan.ss.ps.plan->qual, call->fn_expr);
 }
 
 /* What is known of a call on this node's rows; NULL: there are too many others */
