@@ -117,7 +117,10 @@ fn term(arg: &Arg) -> String {
     });
     let value = value.filter(|_| arg.get_action().takes_values());
     if arg.is_positional() {
-        return format!("`{}`", value.unwrap_or_else(|| arg.get_id().to_string()));
+        return format!(
+            "`{}`",
+            value.unwrap_or_else(|| format!("<{}>", arg.get_id()))
+        );
     }
     let short = arg.get_short().map(|short| format!("`-{short}`"));
     let long = arg.get_long().map(|long| match &value {
