@@ -60,6 +60,8 @@ IN_CHECK = ["tests/nothing-in-clear/run.py", "tests/docs/test_docs.py"]
 WITH_AWS = os.environ.get("PGSEAL_AWS", "yes") != "no"
 FEATURES = ["--features", "pgseal-kms/aws"] if WITH_AWS else []
 OF_AWS = "tests/keys/test_aws.py"
+# They take minutes and would begin late: neither is to run alone at the end.
+FIRST = ["tests/replication/clone.py", "tests/upgrade/same_major.py"]
 MOST_AT_ONCE = 4
 # Programs that run beside one for each processor: a program of tests mostly waits for servers and disks.
 WAITING = 2
@@ -251,6 +253,7 @@ def steps_of(which):
     if which == "ci":
         left_out = WORLD_ONLY if WITH_AWS else [*WORLD_ONLY, OF_AWS]
         chosen = [name for name in programs(without=BY_NAME) if name not in left_out] + DRIVERS_IN_CI
+        chosen.sort(key=lambda name: name not in FIRST)
         server = confidential("15", DEBIAN_PG)
         building, *suites_of_15 = suites("15")  # tests/encdb reads PostgreSQL's sources
         tests = python_tests("15", DEBIAN_PG, chosen, SAME_CASES) + encrypted("15", DEBIAN_PG, ENCRYPTED_IN_CI, SAME_CASES)

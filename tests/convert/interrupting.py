@@ -20,13 +20,17 @@ class InterruptCase(ConvertCase):
     """A cluster with a tablespace, before a conversion, half-way, and at its end."""
 
     key = PLAIN_KEY
+    # The databases that are dropped first, and the one that has the table.
+    without, database = (), "postgres"
 
     def setUp(self):
         super().setUp()
         self.main = self.cluster(sealed=False, tablespaces=["space"], initdb=["--wal-segsize=1"])
         self.main.init().start()
+        for name in self.without:
+            self.main.psql(f"ALTER DATABASE {name} IS_TEMPLATE false; DROP DATABASE {name}", self.database)
         self.main.psql(f"CREATE TABLESPACE space LOCATION '{self.main.home}/space'; CREATE TABLE t TABLESPACE space "
-                       "AS SELECT i, i || 'clear' AS word FROM generate_series(1, 1000) i")
+                       "AS SELECT i, i || 'clear' AS word FROM generate_series(1, 1000) i", self.database)
         self.main.stop()
         self.places = [self.main.data, self.main.home / "space"]
         self.clear = self.content()
