@@ -239,6 +239,7 @@ pub fn receiver(fd: i32) -> Result<File, KeySetError> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use pgseal_format::{Header, KeyFile, SlotKind};
 
     /// The record of one key, whose bytes and whose cluster's are all `byte`.
     pub fn record(byte: u8) -> Zeroizing<Vec<u8>> {
@@ -281,6 +282,44 @@ pub mod tests {
         assert!(again.covers(&roots(&["/two", "/alias"])));
         assert!(!again.covers(&roots(&["/two", "/three"])));
         assert!(KeySet::decode(&record[..record.len() - 1]).is_err());
+    }
+
+    /// Each spelling of the path has the key, the slot that opened it, and each key material file
+    /// that can be one.
+    #[test]
+    fn the_keys_of_an_unlocked_cluster() {
+        let master = MasterKey::from_bytes(&mut [1; 32]);
+        let header = Header {
+            suite: Suite::AesXts,
+            length: KeyLength::Bits256,
+            cluster: ClusterId([1; 16]),
+            key_id: master.key_id(),
+            created: 1,
+        };
+        let mut file = KeyFile::new(header.clone());
+        for path in ["/one", "/two"] {
+            let path = path.as_bytes().to_vec();
+            file.add(SlotKind::File { path }).expect("room");
+        }
+        let long = PathBuf::from(format!("/{}", "x".repeat(5000)));
+        let cluster = Unlocked {
+            root: Root {
+                path: "/data".into(),
+                aliases: vec!["/alias".into()],
+            },
+            header,
+            master: Arc::new(master),
+            file: Some((2, file)),
+            by_agent: false,
+            source: None,
+            key_material: vec!["/two".into(), "/a/../two".into(), "/a\0b".into(), long],
+        };
+        let set = KeySet::of(&[cluster]);
+        let roots: Vec<_> = set.keys().iter().map(|key| key.root.clone()).collect();
+        assert_eq!(roots, [Path::new("/data"), Path::new("/alias")]);
+        assert!(set.keys().iter().all(|key| key.slot() == Some(2)));
+        let files = ["/two", "/a/../two"].map(PathBuf::from);
+        assert_eq!(set.files, files.into());
     }
 
     #[test]
