@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-"""Usage: tests/docs/published.py      (prints the tables that docs/published.md should have)
+"""Usage, in tests/docs: python3 -c "import published; published.print_tables()"   (the tables that docs/published.md should have)
 
 What others published beside what we measured. Ours are the cells of `pgseal bench report` on docs/benchmarks. Published rates
 are read from the tables of crates/bench, and losses and times are computed from them here. The few figures that were published
@@ -135,5 +134,5 @@ def shown(columns, rows):
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-if __name__ == "__main__":
+def print_tables():
     print("\n".join(shown(*table) for table in Published(ROOT / "dist/bin/pgseal").tables()))
