@@ -36,7 +36,7 @@ class Reflection(Drivers):
 
     def catalog_of_pgjdbc(self):
         built, config = self.built("java") / "target", self.directory / "tcp"
-        config.write_text(json.dumps({"tcp": self.tcp}))
+        config.write_text(json.dumps({"tcp": self.tcp, "inside": None}))
         return self.printed("java", "-cp", f"{built}/classes:{built}/dependency/*", "drivers.Main", "catalog", config)
 
     def reflected(self, what, config):
