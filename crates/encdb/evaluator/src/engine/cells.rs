@@ -64,6 +64,8 @@ pub(super) struct Cells {
     /// The plain bytes of the cell at hand.
     plain: Vec<u8>,
     nonces: Nonces,
+    /// The cells of the request come from a scan: what is not in the cache stays out of it.
+    passing: bool,
 }
 
 impl Cells {
@@ -74,6 +76,25 @@ impl Cells {
             spare: Spare::default(),
             plain: Vec::new(),
             nonces: Nonces::new(),
+            passing: false,
+        }
+    }
+
+    /// Says whether the cells to come are those of a scan, which are met once or twice and would
+    /// push all others out of the cache. To take one in costs about as much as to open it.
+    pub(super) fn are_passing(&mut self, passing: bool) {
+        self.passing = passing;
+    }
+
+    /// Takes a cell into the cache that each row of a scan is computed with.
+    pub(super) fn keep(&mut self, view: &View, cell: &[u8]) {
+        let has_room = cell.len() <= MAX_LEN && self.cache.make_room(cell, None);
+        if !has_room || self.cache.find(cell).is_some() {
+            return;
+        }
+        // Whether it can be opened is found out, and told, when it is computed with.
+        if let Ok(opened) = self.decrypt(view, cell) {
+            self.cache.insert(cell, opened, None);
         }
     }
 
@@ -143,7 +164,11 @@ impl Cells {
             Some(At::Cached(place)) => Some(place),
             _ => None,
         };
-        Ok(match self.cache.admit(cell, opened, keep) {
+        let admitted = match self.passing {
+            false => self.cache.admit(cell, opened, keep),
+            true => Err(opened),
+        };
+        Ok(match admitted {
             Ok(place) => At::Cached(place),
             Err(opened) => {
                 self.spare.hold(cell, opened, side);

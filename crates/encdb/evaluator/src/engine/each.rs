@@ -17,6 +17,13 @@ impl Connection {
         request: EachRequest<'_>,
         into: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
+        self.cells.are_passing(true);
+        let answered = self.answer_all(request, into);
+        self.cells.are_passing(false);
+        answered
+    }
+
+    fn answer_all(&mut self, request: EachRequest<'_>, into: &mut Vec<u8>) -> Result<(), Refusal> {
         match request {
             EachRequest::Compare {
                 collation,
@@ -69,6 +76,7 @@ impl Connection {
 
     fn compute_each(&mut self, program: Program<'_>, operands: Items<'_>, into: &mut Vec<u8>) {
         let operands: Vec<&[u8]> = operands.iter().collect();
+        self.keep_constants(&operands, program.row());
         let mut cell = Vec::new();
         for row in operands.chunks_exact(program.row()) {
             cell.clear();
@@ -78,6 +86,18 @@ impl Connection {
                 false => Response::Null,
             });
             Response::encode_item(answer.as_ref().map_err(|refusal| *refusal), into);
+        }
+    }
+
+    /// Keeps the operands that are the same in the first rows, and so, very likely, in all.
+    fn keep_constants(&mut self, operands: &[&[u8]], row: usize) {
+        let Some((first, others)) = operands.split_at_checked(row) else {
+            return;
+        };
+        for (cell, next) in first.iter().zip(others) {
+            if cell == next {
+                self.cells.keep(&self.access.view, cell);
+            }
         }
     }
 

@@ -15,9 +15,16 @@ impl Connection {
         self.begin_operation()?;
         let (mut values, mut origins) = (Vec::new(), Vec::new());
         for cell in cells {
-            let at = self.cells.open_one(&self.access.view, cell)?;
-            origins.push(self.cells.origin(at));
-            values.push(self.cells.at(at).value.duplicate());
+            // As in an aggregate: what is not in the cache is not put there.
+            let (origin, value) = match self.cells.find(cell) {
+                Some(at) => (self.cells.origin(at), self.cells.at(at).value.duplicate()),
+                None => {
+                    let opened = self.cells.decrypt(&self.access.view, cell)?;
+                    (opened.origin(), opened.value)
+                }
+            };
+            origins.push(origin);
+            values.push(value);
         }
         let permit = self.access.may_ask(Asked::Ranked, &origins)?;
         let values: Vec<Value> = values
