@@ -82,6 +82,12 @@ CREATE FUNCTION encdb.dek_generate(keyname text, options jsonb DEFAULT '{}') RET
 
 CREATE FUNCTION encdb.typanalyze(internal) RETURNS boolean
     AS 'MODULE_PATHNAME', 'encdb_typanalyze' LANGUAGE C VOLATILE STRICT;
+CREATE FUNCTION encdb.range_selectivity(internal, oid, internal, integer) RETURNS double precision
+    AS 'MODULE_PATHNAME', 'encdb_range_selectivity' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+-- Counts the distinct values of a table's encrypted columns in a sample, and sets n_distinct, which is plain.
+CREATE FUNCTION encdb.estimate_distinct(table_name regclass, OUT column_name name, OUT n_distinct real)
+    RETURNS SETOF record
+    AS 'MODULE_PATHNAME', 'encdb_estimate_distinct' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 CREATE FUNCTION encdb.sortsupport(internal) RETURNS void
     AS 'MODULE_PATHNAME', 'encdb_sortsupport' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 -- Makes one call of operators and casts one on another, when a query is planned.

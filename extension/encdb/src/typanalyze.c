@@ -4,8 +4,8 @@
  *
  * No value, no order and no frequency goes into pg_statistic, and no key is
  * needed. How many distinct values there are is a guess of one in two rows,
- * which ALTER TABLE ... ALTER COLUMN ... SET (n_distinct = ...) corrects: columns
- * that are encrypted and searched are identifiers more often than not.
+ * which encdb.estimate_distinct corrects (n_distinct.c): columns that are
+ * encrypted and searched are identifiers more often than not.
  */
 #include "encdb.h"
 
