@@ -116,6 +116,17 @@ class Requests(Confidential):
         self.assertGreater(single, 1000)
         self.assertLess(batched, 20)
 
+    def test_an_index_scan_within_a_loop_asks_once_for_each_row_of_the_other_table(self):
+        server = self.isolated()
+        self.as_owner(server, NUMBERS + "CREATE TABLE many AS SELECT g % 50 AS of, encdb.enc_int4_encrypt(g) AS k FROM generate_series(1, 1000) g;"
+                      "CREATE INDEX ON many (of); CREATE TABLE fifty AS SELECT generate_series(0, 49) AS g; ANALYZE many; ANALYZE fifty;")
+        loop = "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off; SET enable_bitmapscan = off;\nSELECT k AS one FROM numbers WHERE g = 5 \\gset\n"
+        query = "SELECT count(*) FROM fifty JOIN many ON many.of = fifty.g WHERE many.k > :'one'"
+        ahead, alone = (self.counts(server, [query], f"{loop}SET encdb.read_ahead = {way};\n")[0] for way in ["on", "off"])
+        self.assertGreaterEqual(alone, 1000)
+        # 16 rows are read first, and there are 20 for each.
+        self.assertLessEqual(ahead, 2 * 50 + 1)
+
     def test_writes(self):
         """Of a table whose indexes are both on encrypted columns: no other extension is needed."""
         server = self.isolated("autovacuum = off")

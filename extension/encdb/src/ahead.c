@@ -197,6 +197,8 @@ EncdbAheadRescan(CustomScanState *scan)
 	EncdbAheadForgetRows(node);
 	node->whole = true;
 	node->ended = false;
+	if (!node->repeats)
+		node->wanted = FIRST_AHEAD;
 	if (scan->ss.ps.chgParam)
 		UpdateChangedParamSet(node->child, scan->ss.ps.chgParam);
 	if (node->child->chgParam == NULL)

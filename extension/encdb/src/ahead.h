@@ -74,6 +74,9 @@ extern CustomScanMethods encdb_ahead_methods;
 extern Path *encdb_ahead_above(Path *path);
 extern bool encdb_ahead_groups(PlannerInfo *root);
 
+/* ahead_merge.c */
+extern void encdb_ahead_merge_init(void);
+
 /* ahead_upper.c */
 extern void encdb_ahead_upper_init(void);
 

@@ -7,7 +7,7 @@
  *	  a request is what a comparison without the node would be.
  * 2. Of the scan's filters the node takes the first that has a cell, and all behind it, in their order, which PostgreSQL chose
  *	  for the sake of row-level security, too. The scan keeps those before it, and what an index checks.
- * 3. Scans that are expected to meet a few rows, and those that are begun again for each row of another table, stay as they are.
+ * 3. Scans that are expected to meet a few rows each time stay as they are.
  */
 #include "ahead.h"
 
@@ -166,14 +166,14 @@ HasCell(Node *clause, Index relation)
 	return HasColumn(clause, &search);
 }
 
-/* What a path whose rows processes share gives is not the same again */
+/* What a path whose rows processes share gives is not the same again, nor what one for each row of another table gives */
 static Plan *
 Complete(CustomScan *node, const CustomPath *path, List *tlist, List *plans)
 {
 	node->scan.plan.targetlist = tlist;
 	node->flags = path->flags;
 	node->custom_plans = plans;
-	node->custom_private = list_make1(makeInteger(path->path.parallel_workers == 0));
+	node->custom_private = list_make1(makeInteger(path->path.parallel_workers == 0 && path->path.param_info == NULL));
 	node->methods = &encdb_ahead_methods;
 	return &node->scan.plan;
 }
@@ -224,11 +224,11 @@ SelectivityOf(Path *path)
 	return ((BitmapOrPath *) path)->bitmapselectivity;
 }
 
-/* How many rows a path is expected to meet, before its filters; 0 of one that stays as it is */
+/* How many rows a path is expected to meet each time, before its filters; 0 of one that stays as it is */
 static double
 RowsMet(RelOptInfo *rel, Path *path)
 {
-	if (path->param_info != NULL || path->parent != rel)
+	if (path->parent != rel)
 		return 0;
 	switch (path->pathtype)
 	{
@@ -346,5 +346,6 @@ encdb_ahead_init(void)
 	set_rel_pathlist_hook = EncdbAheadPaths;
 	next_set_join_pathlist = set_join_pathlist_hook;
 	set_join_pathlist_hook = EncdbAheadJoins;
+	encdb_ahead_merge_init();
 	encdb_ahead_upper_init();
 }

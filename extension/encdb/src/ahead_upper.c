@@ -1,17 +1,16 @@
 /*
  * ahead_upper.c
- *	  Puts the node that reads rows ahead between a sort and what makes groups of its rows: that compares each row with the one
- *	  before it.
+ *	  Sorts of a query's groups, windows and results: "encdb sort" takes their place where it helps (ranked_sort_plan.c). The node
+ *	  that reads rows ahead comes between a sort and what makes groups of its rows, which compares each row with the one before.
  *
- * Grouping is found in the paths that PostgreSQL has made for it, below parallel workers, too.
+ * Both are found in the paths that PostgreSQL has made, below parallel workers, too.
  */
 #include "ahead.h"
+#include "ranked_sort.h"
 
 #include "optimizer/planner.h"
 
 static create_upper_paths_hook_type next_create_upper_paths = NULL;
-
-static void PutBelow(Path *path);
 
 /* The place where a path has the only one below it, or NULL */
 static Path **
@@ -55,35 +54,47 @@ CopiesRows(Path *path)
 	return IsA(path, SortPath) || IsA(path, IncrementalSortPath) || IsA(path, GatherMergePath);
 }
 
-static void
-PutBelow(Path *path)
+/* The same path with our nodes; grouped: its rows are grouped by cells */
+static Path *
+EncdbUpperReplace(Path *path, bool grouped)
 {
 	Path	  **below = EncdbUpperBelow(path);
 
 	if (below == NULL)
-		return;
-	PutBelow(*below);
-	if (ComparesNeighbours(path) && CopiesRows(*below))
-		*below = encdb_ahead_above(*below);
+		return path;
+	if (grouped && ComparesNeighbours(path) && CopiesRows(*below))
+		*below = encdb_ahead_above(EncdbUpperReplace(*below, grouped));
+	else
+		*below = EncdbUpperReplace(*below, grouped);
+	return encdb_ranked_sort_helps(path) ? encdb_ranked_sort(path) : path;
+}
+
+/* Whether rows may be sorted; a sort that keeps the first few does not rank all */
+static bool
+IsSorted(const PlannerInfo *root, UpperRelationKind stage)
+{
+	return stage == UPPERREL_GROUP_AGG || stage == UPPERREL_DISTINCT || stage == UPPERREL_WINDOW ||
+		(stage == UPPERREL_ORDERED && root->limit_tuples < 0);
 }
 
 static void
 EncdbUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, RelOptInfo *output, void *extra)
 {
 	ListCell   *cell;
+	bool		grouped = (stage == UPPERREL_GROUP_AGG || stage == UPPERREL_DISTINCT) && encdb_ahead_groups(root);
 
 	if (next_create_upper_paths)
 		next_create_upper_paths(root, stage, input, output, extra);
-	if (!encdb_read_ahead || encdb_evaluator != EVALUATOR_ISOLATED || (stage != UPPERREL_GROUP_AGG && stage != UPPERREL_DISTINCT) ||
-		!encdb_ahead_groups(root))
+	if (!encdb_read_ahead || encdb_evaluator != EVALUATOR_ISOLATED || !IsSorted(root, stage))
 		return;
 	foreach(cell, output->pathlist)
-		PutBelow(lfirst(cell));
+		lfirst(cell) = EncdbUpperReplace(lfirst(cell), grouped);
 }
 
 void
 encdb_ahead_upper_init(void)
 {
+	encdb_ranked_sort_init();
 	next_create_upper_paths = create_upper_paths_hook;
 	create_upper_paths_hook = EncdbUpperPaths;
 }

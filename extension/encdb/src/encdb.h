@@ -92,15 +92,15 @@ Attached(void)
 extern void encdb_refuse(void) __attribute__((noreturn));
 extern bool encdb_try_remedy(void);
 
-/*
- * Calls the library until it is done: a key that it lacks is handed over once,
- * every other refusal is raised.
- */
+/* Calls the library until it is done: a key that it lacks is handed over once. False: refused */
+#define ENCDB_TRY(call) \
+	(likely(Attached() && (call) == 0) || (encdb_try_remedy() && (call) == 0))
+
+/* The same, with every refusal raised */
 #define ENCDB_CALL(call) \
 	do { \
-		if (unlikely(!Attached() || (call) != 0)) \
-			if (!encdb_try_remedy() || (call) != 0) \
-				encdb_refuse(); \
+		if (!ENCDB_TRY(call)) \
+			encdb_refuse(); \
 	} while (0)
 
 /* analyze.c */

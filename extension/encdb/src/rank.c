@@ -29,6 +29,7 @@ typedef struct Work
 	int			most;			/* room for so many */
 	Size		nbytes;
 	uint32	   *ranks;			/* of the request's cells */
+	bool		refused;
 } Work;
 
 static bool
@@ -45,11 +46,16 @@ EncdbRankAdd(Work *work, int number)
 	work->nbytes += work->cells[number].len + sizeof(uint32);
 }
 
+/* What is refused is raised by the comparison that follows, if one does */
 static void
 EncdbRankAsk(Work *work)
 {
 	CHECK_FOR_INTERRUPTS();
-	ENCDB_CALL(pgseal_rank(work->request, work->nrequest, work->locale, work->ranks));
+	if (work->refused || !ENCDB_TRY(pgseal_rank(work->request, work->nrequest, work->locale, work->ranks)))
+	{
+		work->refused = true;
+		memset(work->ranks, 0, work->nrequest * sizeof(uint32));
+	}
 }
 
 static void
@@ -203,7 +209,7 @@ RankMany(Work *work, uint32 *ranks)
 	return RankBuckets(work, nbuckets, ByBucket(work, nbuckets, buckets, starts), starts, ranks);
 }
 
-/* False: the cells are too long, or too many of them too alike, for requests of our size */
+/* False: it is refused, or the cells are too long, or too many of them too alike, for requests of our size */
 bool
 encdb_rank(const PgsealBytes *cells, int ncells, const char *locale, uint32 *ranks)
 {
@@ -231,5 +237,5 @@ encdb_rank(const PgsealBytes *cells, int ncells, const char *locale, uint32 *ran
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	return ranked;
+	return ranked && !work.refused;
 }

@@ -1,0 +1,92 @@
+/*
+ * ahead_merge.c
+ *	  Has queries that sort by cells planned without Gather Merge.
+ *
+ * A sort ranks all its cells by one request (sort.c). Gather Merge compares the rows of parallel workers pair by pair, which is
+ * a request for each row of the result or more. A sort above Gather gives the same rows.
+ */
+#include "ahead.h"
+
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/planner.h"
+
+static planner_hook_type next_planner = NULL;
+
+static bool
+HasCells(List *clauses, List *targets)
+{
+	ListCell   *cell;
+
+	foreach(cell, clauses)
+		if (encdb_is_of_cells(exprType(get_sortgroupclause_expr(lfirst(cell), targets))))
+			return true;
+	return false;
+}
+
+static bool
+EncdbMergeHasWindow(Query *query)
+{
+	ListCell   *cell;
+
+	foreach(cell, query->windowClause)
+	{
+		WindowClause *window = lfirst_node(WindowClause, cell);
+
+		if (HasCells(window->partitionClause, query->targetList) || HasCells(window->orderClause, query->targetList))
+			return true;
+	}
+	return false;
+}
+
+/* Whether a query, or one within it, may have rows sorted by cells */
+static bool
+EncdbMergeSorts(Node *node, void *unused)
+{
+	Query	   *query = (Query *) node;
+
+	if (node == NULL)
+		return false;
+	if (!IsA(node, Query))
+		return expression_tree_walker(node, EncdbMergeSorts, unused);
+	return HasCells(query->sortClause, query->targetList) || HasCells(query->groupClause, query->targetList) ||
+		HasCells(query->distinctClause, query->targetList) || EncdbMergeHasWindow(query) ||
+		query_tree_walker(query, EncdbMergeSorts, unused, 0);
+}
+
+static PlannedStmt *
+RunPlanner(Query *query, const char *text, int options, ParamListInfo parameters)
+{
+	planner_hook_type next = next_planner ? next_planner : standard_planner;
+
+	return next(query, text, options, parameters);
+}
+
+static PlannedStmt *
+PlanWithoutMerge(Query *query, const char *text, int options, ParamListInfo parameters)
+{
+	bool		enabled = enable_gathermerge;
+	PlannedStmt *plan;
+
+	if (!enabled || !encdb_read_ahead || encdb_evaluator != EVALUATOR_ISOLATED || !EncdbMergeSorts((Node *) query, NULL))
+		return RunPlanner(query, text, options, parameters);
+	enable_gathermerge = false;
+	PG_TRY();
+	{
+		plan = RunPlanner(query, text, options, parameters);
+	}
+	PG_FINALLY();
+	{
+		enable_gathermerge = enabled;
+	}
+	PG_END_TRY();
+	return plan;
+}
+
+void
+encdb_ahead_merge_init(void)
+{
+	next_planner = planner_hook;
+	planner_hook = PlanWithoutMerge;
+}
