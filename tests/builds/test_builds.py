@@ -14,10 +14,10 @@ from pgseal_test import COMPLAINT, PG, PGSEAL, STAGE, Canaries, Case, main, run 
 from waiting import eventually
 
 BUILDS = Path(os.environ.get("PGSEAL_TEST_BUILDS", "/var/cache/pgseal/builds"))
-OLD_MINORS = ["15.0", "15.8", "15.10", "17.0", "18.0"]
-OTHER_MAJORS = ["14.23", "16.14"]
+OLD_MINORS = ["15.0", "15.8", "15.10", "16.1", "16.14", "17.0", "18.0"]
+OTHER_MAJORS = ["14.23"]
 CONF = "max_wal_size = 48MB\nmin_wal_size = 32MB\nlog_checkpoints = on\n"
-REFUSED = (r"this is PostgreSQL {}, and pgseal encrypts clusters of 15, 17 and 18 only: use one of these, and move data there by "
+REFUSED = (r"this is PostgreSQL {}, and pgseal encrypts clusters of 15, 16, 17 and 18 only: use one of these, and move data there by "
            r"pg_upgrade or pg_dump \(of a sealed cluster after pgseal unseal\)\n")
 
 
@@ -136,11 +136,11 @@ class Builds(Case):
     def test_a_copy_of_another_version(self):
         """Refused before anything is copied."""
         cluster = self.cluster("main", sealed=False)
-        cluster.bindir = build("16.14")
+        cluster.bindir = build("14.23")
         cluster.init().start()
         copy = self.cluster("copy")
         done = copy.run("pg_basebackup", "-h", cluster.home, "-D", copy.data, "--data-encryption", "--no-key-wrap", check=False)
-        self.assertRegex(done.stderr, REFUSED.format("16"))
+        self.assertRegex(done.stderr, REFUSED.format("14"))
         self.assertEqual((done.returncode, copy.data.exists()), (8, False))
 
     def check_library(self, version, pg, refused):

@@ -44,7 +44,7 @@ BAD_LOG = re.compile(rf"^(?!.*pg_twophase/FFFFFFFF.*No such file).*(?:PANIC|{COM
 LEFT = re.compile(r'could not remove file "pg_twophase/FFFFFFFF([0-9A-F]{8})": No such file or directory$', re.MULTILINE)
 SKIPPED = re.compile(r"could not recover two-phase state file for transaction (\d+)\n.*already been restored from disk\.\n"
                      r".*PREPARE: gid (\w+): ", re.MULTILINE)
-# What a rolled back savepoint may do to a neighbour in 15, 17 and 18, plain clusters too: it is aborted in pg_xact a moment
+# What a rolled back savepoint may do to a neighbour in 15, 16, 17 and 18, plain clusters too: it is aborted in pg_xact a moment
 # before it leaves the list of those that run (RecordTransactionAbort). In between an UPDATE of a row that it had updated, and
 # that others hold FOR KEY SHARE, need not wait for it (DoesMultiXactIdConflict) and finds it running (MultiXactIdExpand).
 RACE = re.compile(r"^XX000 ERROR:  new multixact has more than one updating member: .*\n(?:XX000 (?:CONTEXT|STATEMENT): .*\n(?:\t.*\n)*)*",

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: tests/suites/fetch-build.sh VERSION…      (15, 17, 18; 13, which tests/upgrade upgrades from)
+# Usage: tests/suites/fetch-build.sh VERSION…      (15, 16, 17, 18; 13, which tests/upgrade upgrades from)
 #
 # Purpose: an unmodified PostgreSQL of each VERSION, built once, for the test suites:
 #   CACHE/pg/VERSION/src    upstream's sources as released, built (Debian's patches, which move directories, left out)
@@ -9,6 +9,8 @@
 #
 # Sources come from Debian's source packages through the mirror that this machine already uses, with apt lists of our
 # own, so that the machine's apt configuration stays as it is. Only installing missing build packages needs root.
+# No release of Debian has 16: its source comes from the Git repository in PGSEAL_POSTGRES_GIT, a copy of PostgreSQL's. The newest
+# tag of 16 is taken, or, where the copy has none, the last commit before the development of 17 began (16beta2).
 # With the present recipe's stamp in place a VERSION needs nothing, not even the network. Running twice at once is safe: a lock per VERSION.
 set -euo pipefail
 umask 022
@@ -27,9 +29,10 @@ suite_of() {
     case $1 in
         13) echo bullseye ;;
         15) echo bookworm ;;
+        16) echo git ;;
         17) echo trixie ;;
         18) echo sid ;;
-        *) die "PostgreSQL $1 is not supported; give 13, 15, 17 or 18" ;;
+        *) die "PostgreSQL $1 is not supported; give 13, 15, 16, 17 or 18" ;;
     esac
 }
 
@@ -107,6 +110,34 @@ download_newest() {
     apt-get "${options[@]}" update && apt-get "${options[@]}" source --download-only "postgresql-$version"
 }
 
+# The commit of 16 in the repository that was named.
+commit_of_16() {
+    local tag
+    tag=$(git -C "$1" tag --list 'REL_16_*' --sort=-version:refname | head -1)
+    [ -n "$tag" ] || tag=$(git -C "$1" log -1 --format=%H --grep='^Stamp HEAD as 17devel')^
+    git -C "$1" rev-parse --verify "$tag^{commit}" || die "$1 has no commit of PostgreSQL 16"
+}
+
+# Fills DIR with the source of 16, and says where it comes from as a source package's changelog does.
+extract_16() {
+    local dir=$1 git=${PGSEAL_POSTGRES_GIT:-} commit
+    [ -n "$git" ] || die "no release of Debian has PostgreSQL 16: name a copy of PostgreSQL's Git repository in PGSEAL_POSTGRES_GIT"
+    commit=$(commit_of_16 "$git")
+    mkdir "$dir"
+    git -C "$git" archive "$commit" | tar -x -C "$dir"
+    mkdir "$dir/debian"
+    git -C "$git" log -1 --format='postgresql-16 (16~git%cd.%h) unstable; urgency=low%n%n  * From Git.%n%n -- nobody <nobody@localhost>  %cD' \
+        --date=format:%Y%m%d "$commit" >"$dir/debian/changelog"
+}
+
+# Fills DIR with the source of Debian's package.
+extract_package() {
+    mkdir -p "$2/download"
+    cd "$2/download"
+    download_source "$1"
+    dpkg-source --no-check --no-copy --skip-patches -x postgresql-"$1"_*.dsc "$2/src"
+}
+
 # In the source directory. The options are those of Debian's packages where the suites or the calls into libc can tell
 # the difference: fortified, so that the __*_chk names of the file calls are run too, and without assertions. Injection
 # points are not Debian's, but without them a dozen TAP files of 17 and 18 skip themselves.
@@ -127,10 +158,10 @@ compile() {
 build() {
     local version=$1 dir=$2
     rm -rf "$dir/stamp" "$dir/src" "$dir/inst" "$dir/download"
-    mkdir -p "$dir/download"
-    cd "$dir/download"
-    download_source "$version"
-    dpkg-source --no-check --no-copy --skip-patches -x postgresql-"$version"_*.dsc "$dir/src"
+    case $(suite_of "$version") in
+        git) extract_16 "$dir/src" ;;
+        *) extract_package "$version" "$dir" ;;
+    esac
     cd "$dir/src"
     compile "$version" "$dir/inst"
 }
@@ -164,7 +195,7 @@ build_once() {
     echo "PostgreSQL $version ($(cat "$dir/stamp")): $dir/inst"
 }
 
-[ $# -gt 0 ] || die "usage: $0 VERSION… (13, 15, 17, 18)"
+[ $# -gt 0 ] || die "usage: $0 VERSION… (13, 15, 16, 17, 18)"
 for version in "$@"; do
     build_once "$version"
 done

@@ -1,6 +1,6 @@
 //! How PostgreSQL opens, reads and writes files, as far as the library relies on it: the whole
 //! list. None of this is promised by anyone, so each entry names the place in PostgreSQL's sources,
-//! and the versions that were seen to do so: 15, 17 and 18 unless it says otherwise. A new major
+//! and the versions that were seen to do so: 15, 16, 17 and 18 unless it says otherwise. A new major
 //! version is supported only when each entry was looked at again.
 //!
 //! Interfaces are not in the list: symbols that the server exports for extensions

@@ -7,7 +7,7 @@
 
 /// Major versions: those that the tests run on. Before one is added, its sources are held against
 /// the list of PostgreSQL's habits (`habits.rs` of the preloaded library).
-pub const MAJORS: [u32; 3] = [15, 17, 18];
+pub const MAJORS: [u32; 4] = [15, 16, 17, 18];
 
 /// A PostgreSQL that is not in the list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,7 +30,7 @@ pub fn check(version: &str) -> Result<(), Unsupported> {
     }
 }
 
-/// Returns the list as text: `15, 17 and 18`.
+/// Returns the list as text: `15, 16, 17 and 18`.
 #[must_use]
 pub fn majors() -> String {
     let [first @ .., last] = MAJORS.map(|major| major.to_string());
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn the_first_number_counts() {
-        for known in ["15", "15.8", "17.12 (Debian 17.12-1)", "18beta1"] {
+        for known in ["15", "15.8", "16.14", "17.12 (Debian 17.12-1)", "18beta1"] {
             assert_eq!(check(known), Ok(()), "{known}");
         }
         for unknown in [
@@ -52,7 +52,6 @@ mod tests {
             "9.6",
             "1",
             "14.23",
-            "16.9",
             "19rc1",
             "150",
             "4294967311",
@@ -69,7 +68,7 @@ mod tests {
     fn the_sentence_names_the_list() {
         let said = Unsupported("19rc1".into()).to_string();
         assert!(
-            said.contains("PostgreSQL 19rc1, and pgseal encrypts clusters of 15, 17 and 18 only")
+            said.contains("PostgreSQL 19rc1, and pgseal encrypts clusters of 15, 16, 17 and 18 only")
         );
     }
 }
