@@ -34,12 +34,12 @@ help:
 	@echo 'make test-packages   the packages: install, upgrade under a running server, remove'
 	@echo 'make test-patroni three nodes under Patroni and etcd'
 	@echo 'make test-pgbackrest   pgBackRest: backups of all types, restores'
-	@echo 'make test-power   power cuts below ext4 and XFS: loads and commands, sealed and plain, on 15, 16, 17 and 18'
+	@echo 'make test-power   power cuts below ext4 and XFS: loads and commands, sealed and plain, on 15, 17 and 18'
 	@echo 'make test-repmgr  three nodes under repmgr and repmgrd'
 	@echo 'make test-shop    examples/shop in Chromium, and what its database sees'
 	@echo 'make test-telling   status, monitoring and the exporter, with promtool for the alert rules'
 	@echo 'make test-tprocc  pgseal bench tprocc, with the TPC-C driver go-tpc'
-	@echo "make test-world   the tests on 17 and 18, PostgreSQL's suites of 15, 16, 17 and 18, 300 crashes"
+	@echo "make test-world   the tests on 17 and 18, PostgreSQL's suites of 15, 17 and 18, 300 crashes"
 	@echo 'make sanitize     the rings of the evaluator under the address and the thread sanitizer (nightly, rust-src)'
 	@echo 'make fuzz         a minute of libFuzzer on everything that reads foreign bytes (nightly, cargo-fuzz)'
 	@echo 'make lint         formatting, clippy, shellcheck, tidy'

@@ -10,9 +10,10 @@ Exit status: 0 if nothing failed.
 ci: the crates' tests, with the same random cases each time, the ring's interleavings, vectors/read.py, every program tests/*/*.py on Debian's PostgreSQL 15, PostgreSQL's own regression,
 isolation and TAP suites of 15, and the table of libc calls against what is installed. barman, debian …: the programs of that
 directory, which need packages or time of their own. check: the crates' tests, vectors/read.py, canaries on disk and the documents'
-commands. keys: tests/keys, with all steps of every provider's life, which ci runs for one of them. world: the crates' tests, the suites of 15, 16, 17 and 18, and the programs on 17 and 18, with
+commands. keys: tests/keys, with all steps of every provider's life, which ci runs for one of them. world: the crates' tests, the suites of 15, 17 and 18, and the programs on 17 and 18, with
 those that take long and a longer crash loop; on 15 those that ci leaves out, and those of
-encrypted columns on clusters that are encrypted on disk. power: the long form of tests/power on 15, 16, 17 and 18. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
+encrypted columns on clusters that are encrypted on disk. power: the long form of tests/power on 15, 17 and 18. Both take 16, too, where
+PGSEAL_POSTGRES_GIT names its source. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
 """
 
 import itertools
@@ -164,6 +165,8 @@ BUILDS = Step("fetch builds", ["scripts/fetch-builds.sh"], tests=False, version=
 DEBS = Step("build packages", ["scripts/packages.sh", "--arch", os.uname().machine, "--major", "15"], tests=False, version="")
 # What tests/extensions builds from source.
 EXTENSIONS = Step("build extensions", ["scripts/fetch-extensions.sh"], tests=False, version="15")
+# The versions whose source is here: no release of Debian has that of 16.
+VERSIONS = ["15", *(["16"] if os.environ.get("PGSEAL_POSTGRES_GIT") else []), "17", "18"]
 # What tests/drivers runs: those of Python alone, and all.
 DRIVERS_OF_PYTHON = Step("fetch drivers", ["scripts/fetch-drivers.sh", "python"], tests=False, version="")
 DRIVERS = Step("fetch drivers", ["scripts/fetch-drivers.sh"], tests=False, version="")
@@ -277,14 +280,14 @@ def steps_of(which):
                  "kubernetes": [build("18"), KUBERNETES], "packages": [BUILDS, DEBS]}.get(which, [])
         return first + python_tests("15", DEBIAN_PG, programs([which]))
     if which == "power":
-        versions = [[build(version), *python_tests(version, built(version), programs(["power"]), POWER)] for version in ["15", "17", "18"]]
+        versions = [[build(version), *python_tests(version, built(version), programs(["power"]), POWER)] for version in VERSIONS]
         return list(itertools.chain(*versions))
     helper = Step("programs that tests use", ["cargo", "build", "--workspace", *FEATURES, "--examples", "--locked"], tests=False,
                   version="")
-    steps = [helper, crates({}), GO_TPC, BUILDS, DEBS, EXTENSIONS, KUBERNETES, DRIVERS, *PACKAGES, *suites("15"), *suites("17"), *suites("18"), SURFACE]
+    steps = [helper, crates({}), GO_TPC, BUILDS, DEBS, EXTENSIONS, KUBERNETES, DRIVERS, *PACKAGES, *itertools.chain(*map(suites, VERSIONS)), SURFACE]
     steps += [build("13"), *python_tests("13-18", built("15"), [ACROSS_VERSIONS])]
     steps += python_tests("15", built("15"), WORLD_ONLY + LONG, LONG_FORM)
-    for version in ["17", "18"]:
+    for version in VERSIONS[1:]:
         environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS, "PGSEAL_TEST_LONG": "1",
                        "PGSEAL_CONVERT_POINTS": "12", "PGSEAL_TORTURE_ROUNDS": WORLD_TORTURE_ROUNDS}
         steps.append(confidential(version, built(version)))

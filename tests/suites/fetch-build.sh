@@ -10,7 +10,8 @@
 # Sources come from Debian's source packages through the mirror that this machine already uses, with apt lists of our
 # own, so that the machine's apt configuration stays as it is. Only installing missing build packages needs root.
 # No release of Debian has 16: its source comes from the Git repository in PGSEAL_POSTGRES_GIT, a copy of PostgreSQL's. The newest
-# tag of 16 is taken, or, where the copy has none, the last commit before the development of 17 began (16beta2).
+# tag of 16 is taken, or, where the copy has none, the last commit before the development of 17 began (16beta2). Functions of
+# the server that extensions call got other names after that, as 16.0 has them: that commit is applied, too.
 # With the present recipe's stamp in place a VERSION needs nothing, not even the network. Running twice at once is safe: a lock per VERSION.
 set -euo pipefail
 umask 022
@@ -125,6 +126,10 @@ extract_16() {
     commit=$(commit_of_16 "$git")
     mkdir "$dir"
     git -C "$git" archive "$commit" | tar -x -C "$dir"
+    if ! grep -qr pgstat_get_beentry_by_backend_id "$dir/src/include"; then
+        git -C "$git" show --format= "$(git -C "$git" log -1 --format=%H --grep='^Rename some support functions for pgstat')" |
+            patch -s -p1 -d "$dir"
+    fi
     mkdir "$dir/debian"
     git -C "$git" log -1 --format='postgresql-16 (16~git%cd.%h) unstable; urgency=low%n%n  * From Git.%n%n -- nobody <nobody@localhost>  %cD' \
         --date=format:%Y%m%d "$commit" >"$dir/debian/changelog"

@@ -381,7 +381,7 @@ def main():
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() + WAITING)
     parser.add_argument("--logs", type=Path)
-    parser.add_argument("version", choices=["15", "17", "18"])
+    parser.add_argument("version", choices=["15", "16", "17", "18"])
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     if "PGSEAL_TEST_STAGE" not in os.environ:
