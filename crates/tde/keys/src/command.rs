@@ -424,16 +424,10 @@ impl Running {
             let left = self.time_left()?.as_millis();
             let timeout = PollTimeout::try_from(left + 1).unwrap_or(PollTimeout::MAX);
             let failed = |error| CommandError::Io(self.purpose, error);
-            if !self
-                .signals
-                .readable(pipe.as_fd(), timeout)
-                .map_err(failed)?
-            {
-                continue;
-            }
-            match pipe.read(chunk) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                other => return other.map_err(failed),
+            let readable = self.signals.readable(pipe.as_fd(), timeout);
+            if readable.map_err(failed)? {
+                // This does not wait, so no signal interrupts it.
+                return pipe.read(chunk).map_err(failed);
             }
         }
     }

@@ -42,7 +42,7 @@ fn iterations() -> Pbkdf2Params {
         return floor;
     }
     let millis = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let by_time = u64::from(floor.iterations()).saturating_mul(TARGET_MILLIS) / millis.max(1);
+    let by_time = by_time(floor.iterations(), millis);
     Pbkdf2Params::for_writing(u32::try_from(by_time).unwrap_or(u32::MAX))
 }
 
@@ -81,13 +81,13 @@ fn calibrated() -> Argon2Params {
         return floor;
     }
     let millis = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let memory = within(by_time(millis), available_kib());
+    let memory = within(by_time(LEAST_KIB, millis), available_kib());
     Argon2Params::for_writing(memory, floor.passes(), floor.lanes()).unwrap_or(floor)
 }
 
-/// Returns the memory in KiB for a second, if the floor's takes so many milliseconds.
-fn by_time(millis: u64) -> u64 {
-    u64::from(LEAST_KIB).saturating_mul(TARGET_MILLIS) / millis.max(1)
+/// Returns the memory or the iterations for a second, if the floor's take so many milliseconds.
+fn by_time(floor: u32, millis: u64) -> u64 {
+    u64::from(floor).saturating_mul(TARGET_MILLIS) / millis.max(1)
 }
 
 fn within(by_time: u64, available_kib: u64) -> u32 {
@@ -152,11 +152,16 @@ mod tests {
     }
 
     #[test]
-    fn a_faster_machine_fills_more_memory_in_a_second() {
-        assert_eq!(by_time(1000), 64 * 1024);
-        assert_eq!(by_time(250), 256 * 1024);
-        assert_eq!(by_time(4000), 16 * 1024);
-        assert_eq!(by_time(0), 64 * 1024 * 1000, "too fast for the clock");
+    fn a_faster_machine_does_more_in_a_second() {
+        assert_eq!(by_time(LEAST_KIB, 1000), 64 * 1024);
+        assert_eq!(by_time(LEAST_KIB, 250), 256 * 1024);
+        assert_eq!(by_time(LEAST_KIB, 4000), 16 * 1024);
+        assert_eq!(
+            by_time(LEAST_KIB, 0),
+            64 * 1024 * 1000,
+            "too fast for the clock"
+        );
+        assert_eq!(by_time(600_000, 400), 1_500_000, "of PBKDF2");
     }
 
     #[test]

@@ -226,6 +226,7 @@ impl Machine<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::unistd::{setfsuid, Uid};
     use std::os::unix::fs::PermissionsExt;
 
     const ID: ClusterId = ClusterId([0xab; 16]);
@@ -259,6 +260,27 @@ mod tests {
         fs::create_dir(etc.0.path().join("policy.toml")).expect("a directory");
         let read = etc.machine().is_external();
         assert!(matches!(read, Err(MachineError::Read(..))));
+    }
+
+    /// Whether there is a policy is not known then.
+    #[test]
+    fn a_directory_that_cannot_be_entered_is_an_error() {
+        let etc = Etc::new();
+        let machine = etc.machine();
+        let enter = |mode| fs::set_permissions(machine.dir, fs::Permissions::from_mode(mode));
+        enter(0o000).expect("it is ours");
+        let read = std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                // Root enters every directory, but this thread of root does not.
+                setfsuid(Uid::from_raw(65534));
+                machine.is_external()
+            });
+            reader.join().expect("no panic")
+        });
+        enter(0o700).expect("it is ours");
+        assert!(matches!(read, Err(MachineError::Enter(..))), "{read:?}");
+        let gone = machine.unreadable("/nonexistent".into(), io::ErrorKind::Other.into());
+        assert!(matches!(gone, MachineError::Read(..)));
     }
 
     #[test]

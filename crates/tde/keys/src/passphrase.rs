@@ -20,6 +20,9 @@ pub const FILE: &str = "PGSEAL_PASSPHRASE_FILE";
 /// The longest passphrase that is read.
 const MAX: usize = 4096;
 
+/// The most bytes that are taken from a file: a byte more shows that a passphrase is too long.
+const MOST: u64 = MAX as u64 + 1;
+
 /// The length below which a new passphrase is refused: such are guessed, whatever a guess costs.
 const SHORT: usize = 8;
 
@@ -200,25 +203,11 @@ fn read_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
 }
 
 fn read_from(file: io::Result<File>, path: &Path) -> Result<Zeroizing<Vec<u8>>, PassphraseError> {
-    let mut bytes = Zeroizing::new(vec![0; MAX + 1]);
-    let len = file
-        .and_then(|file| fill(file, &mut bytes))
+    // The buffer never grows: copies of a passphrase would stay behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX + 1));
+    file.and_then(|file| file.take(MOST).read_to_end(&mut bytes))
         .map_err(|error| PassphraseError::File(path.to_owned(), error))?;
-    bytes.truncate(len);
     first_line(bytes)
-}
-
-fn fill(mut file: File, bytes: &mut [u8]) -> io::Result<usize> {
-    let mut len = 0;
-    while len < bytes.len() {
-        match file.read(&mut bytes[len..]) {
-            Ok(0) => break,
-            Ok(read) => len += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(len)
 }
 
 /// Asks at the terminal.
@@ -238,10 +227,15 @@ fn typed(prompt: &str, line: &mut [u8]) -> io::Result<usize> {
     let signals = PutOff::new()?;
     let _hidden = Hidden::of(&terminal)?;
     (&terminal).write_all(prompt.as_bytes())?;
+    line_of(&terminal, &signals, line)
+}
+
+/// Reads a line of the terminal, with its end, or what was typed before the end of input.
+fn line_of(mut terminal: &File, signals: &PutOff, line: &mut [u8]) -> io::Result<usize> {
     let mut len = 0;
     while len < line.len() && !line[..len].ends_with(b"\n") {
         if signals.readable(terminal.as_fd(), PollTimeout::NONE)? {
-            match (&terminal).read(&mut line[len..])? {
+            match terminal.read(&mut line[len..])? {
                 0 => break,
                 read => len += read,
             }
@@ -295,6 +289,7 @@ fn checked(bytes: Zeroizing<Vec<u8>>) -> Result<Zeroizing<Vec<u8>>, PassphraseEr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::pty::openpty;
 
     /// A file of a passphrase of so many bytes, and what follows it.
     fn file(len: usize, end: &str) -> (tempfile::TempDir, PathBuf) {
@@ -333,6 +328,31 @@ mod tests {
             let read = read_new(Some(&path), "--file", allow_weak);
             assert_eq!(read.is_ok(), expected, "{len}");
         }
+    }
+
+    /// What was typed in parts, and no more than the line; the terminal shows its input again
+    /// after that.
+    #[test]
+    fn a_line_is_typed_unseen() {
+        let nix::pty::OpenptyResult { master, slave } = openpty(None, None).expect("a terminal");
+        let (mut keys, terminal) = (File::from(master), File::from(slave));
+        let flags = || tcgetattr(&terminal).expect("a terminal").local_flags;
+        let before = flags();
+        assert!(before.contains(LocalFlags::ECHO));
+        let hidden = Hidden::of(&terminal).expect("a terminal");
+        assert_eq!(
+            flags(),
+            (before - LocalFlags::ECHO) | LocalFlags::ECHONL,
+            "only ends of lines are shown"
+        );
+        // 4 is Control-D: what was typed before it can be read.
+        keys.write_all(b"to\x04gether\nmore\n\x04").expect("room");
+        let signals = PutOff::new().expect("handlers");
+        let mut line = [0; 64];
+        let len = line_of(&terminal, &signals, &mut line).expect("a line");
+        assert_eq!(&line[..len], b"together\n");
+        drop(hidden);
+        assert_eq!(flags(), before);
     }
 
     /// Only who types may be asked again, and an option that names a file is told to who cannot.

@@ -69,20 +69,23 @@ pub fn check_keys(keys: &KeySet) -> Result<(), PinError> {
 /// Refuses a cluster that would be made, or added to, under another key.
 pub fn check_key(cluster: &Unlocked) -> Result<(), PinError> {
     let key = cluster.header.key_id;
-    match expected()? {
-        Some(expected) if expected != key => {
-            Err(PinError::Other(cluster.root.path.clone(), key, expected))
-        }
-        _ => Ok(()),
+    match other_than(key, expected()?) {
+        Some(expected) => Err(PinError::Other(cluster.root.path.clone(), key, expected)),
+        None => Ok(()),
     }
 }
 
 /// Refuses a new cluster under another key.
 pub fn check_new(key: KeyId) -> Result<(), PinError> {
-    match expected()? {
-        Some(expected) if expected != key => Err(PinError::New),
-        _ => Ok(()),
+    match other_than(key, expected()?) {
+        Some(_) => Err(PinError::New),
+        None => Ok(()),
     }
+}
+
+/// Returns the expected key if it is another one than `key`.
+fn other_than(key: KeyId, expected: Option<KeyId>) -> Option<KeyId> {
+    expected.filter(|expected| *expected != key)
 }
 
 /// Returns the expected key, if one is set.
@@ -108,6 +111,14 @@ fn parse(text: &str) -> Option<KeyId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_expected_key_is_taken() {
+        let [key, other] = [KeyId([1; 16]), KeyId([2; 16])];
+        assert_eq!(other_than(key, None), None);
+        assert_eq!(other_than(key, Some(key)), None);
+        assert_eq!(other_than(key, Some(other)), Some(other));
+    }
 
     #[test]
     fn key_ids() {

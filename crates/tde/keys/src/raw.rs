@@ -72,6 +72,9 @@ mod tests {
         assert_eq!(raw.set_size(0), Err(READ_ONLY));
         assert_eq!(raw.allocate(0, 100), Err(READ_ONLY));
         assert_eq!(std::fs::read(&path).expect("it is there"), b"stored");
+        let directory = Raw(File::open("/").expect("it is there"));
+        let failed = directory.read_at(&mut bytes, 0);
+        assert_eq!(failed, Err(Errno(Name::EISDIR as i32)));
         assert_eq!(words(READ_ONLY), "Read-only file system");
     }
 }

@@ -153,11 +153,19 @@ pub fn of_pid_file(pid_file: &Path, data: &Path) -> Result<Server, PidFileError>
     let Some(Named { pid, .. }) = running else {
         return Ok(Server::Stopped);
     };
-    Ok(match fs::read_to_string(format!("/proc/{pid}/maps")) {
+    Ok(by_maps(
+        pid,
+        fs::read_to_string(format!("/proc/{pid}/maps")),
+    ))
+}
+
+/// Returns the server by the files that are mapped into its memory.
+fn by_maps(pid: u32, maps: io::Result<String>) -> Server {
+    match maps {
         Ok(maps) if maps.contains("libpgseal.so") => Server::RunningSealed { pid },
         Ok(_) => Server::RunningUnsealed { pid },
         Err(_) => Server::RunningUnknown { pid },
-    })
+    }
 }
 
 /// Is the process a server? The name that it was started by shows it, or its program's name, or
@@ -201,6 +209,23 @@ mod tests {
             b"99999999999\n",
         ] {
             assert_eq!(named(nobody), None);
+        }
+    }
+
+    #[test]
+    fn a_server_is_sealed_if_the_library_is_in_it() {
+        let other = "7f00-7f01 r-xp 0 08:01 5 /usr/lib/libc.so.6\n".to_owned();
+        let ours = format!("{other}7f02-7f03 r-xp 0 08:01 6 /usr/lib/libpgseal.so\n");
+        let denied = io::ErrorKind::PermissionDenied.into();
+        for (maps, expected) in [
+            (Ok(ours), "running sealed (process 17)"),
+            (Ok(other), "running unsealed (process 17)"),
+            (
+                Err(denied),
+                "running (process 17); ask as its user or root whether sealed",
+            ),
+        ] {
+            assert_eq!(by_maps(17, maps).to_string(), expected);
         }
     }
 

@@ -145,8 +145,8 @@ impl Held {
 fn listen(socket: &Path) -> Result<UnixListener, AgentError> {
     let failed = |error| AgentError::Listen(socket.to_owned(), error);
     match fs::symlink_metadata(socket) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(failed(error)),
+        // Nothing is there, or `bind` fails for the same reason.
+        Err(_) => {}
         Ok(found) if !is_socket(&found) => return Err(AgentError::NotASocket(socket.to_owned())),
         Ok(_) if UnixStream::connect(socket).is_ok() => {
             return Err(AgentError::Answers(socket.to_owned()));
@@ -161,4 +161,42 @@ fn listen(socket: &Path) -> Result<UnixListener, AgentError> {
 
 fn is_socket(metadata: &fs::Metadata) -> bool {
     std::os::unix::fs::FileTypeExt::is_socket(&metadata.file_type())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{answer, request};
+    use super::*;
+    use crate::key_set::tests::record;
+
+    #[test]
+    fn a_request_gets_its_key_or_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let socket = dir.path().join("agent");
+        let keys = KeySet::decode(&record(2)).expect("a record");
+        let (cluster, key) = (keys.keys()[0].cluster, keys.keys()[0].key_id);
+        let holder = Holder::new(socket.clone(), keys).expect("a socket");
+        let asked = |cluster, key| {
+            std::thread::scope(|scope| {
+                scope.spawn(|| holder.accept());
+                answer(&socket, &request(cluster, key)).expect("an answer")
+            })
+        };
+        assert_eq!(asked(cluster, key), record(2));
+        assert!(asked(ClusterId([3; 16]), key).is_empty());
+        assert!(asked(cluster, KeyId([3; 16])).is_empty());
+        drop(holder);
+        assert!(!socket.exists(), "it goes with the agent");
+    }
+
+    #[test]
+    fn an_agent_serves_for_its_time() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let keys = KeySet::decode(&record(2)).expect("a record");
+        let holder = Holder::new(dir.path().join("agent"), keys).expect("a socket");
+        let signals = PutOff::new().expect("handlers");
+        let (time, start) = (Duration::from_millis(30), Instant::now());
+        assert!(holder.serve(Some(time), &signals).is_ok());
+        assert!(start.elapsed() >= time);
+    }
 }

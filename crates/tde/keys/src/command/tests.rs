@@ -94,6 +94,20 @@ fn a_dropped_command_is_killed_with_all_that_it_started() {
     );
 }
 
+/// Only root runs a command with the rights of another user.
+#[test]
+fn a_command_of_this_user_keeps_its_group() {
+    let rights = Rights {
+        uid: geteuid().as_raw(),
+        gid: 65534,
+    };
+    let mut command = Command::new("id");
+    limit(command.arg("-g"), rights);
+    let output = command.output().expect("it is started");
+    let said = String::from_utf8(output.stdout).expect("a number");
+    assert_eq!(said.trim(), nix::unistd::getegid().to_string());
+}
+
 #[test]
 fn a_commands_end_says_why_it_failed() {
     let ended = |line| check_status(Purpose::Key, started(line).wait().expect("it ends"));
