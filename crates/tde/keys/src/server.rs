@@ -216,7 +216,7 @@ mod tests {
     fn a_server_is_sealed_if_the_library_is_in_it() {
         let other = "7f00-7f01 r-xp 0 08:01 5 /usr/lib/libc.so.6\n".to_owned();
         let ours = format!("{other}7f02-7f03 r-xp 0 08:01 6 /usr/lib/libpgseal.so\n");
-        let denied = io::ErrorKind::PermissionDenied.into();
+        let denied = ErrorKind::PermissionDenied.into();
         for (maps, expected) in [
             (Ok(ours), "running sealed (process 17)"),
             (Ok(other), "running unsealed (process 17)"),
