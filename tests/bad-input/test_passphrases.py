@@ -38,6 +38,21 @@ class Passphrases(BadInput):
         done = run([PGSEAL, "key", "check", "--all", "-D", self.sealed.data, *options], check=False)
         return done.stdout.splitlines()[1:], done.returncode, done.stderr
 
+    def typed(self, command, answers):
+        """Answers one question after another: the exit status, what was printed, and what the terminal showed."""
+        terminal = Terminal()
+        process = subprocess.Popen(command, env=base_environment(), text=True, stdout=subprocess.PIPE, **terminal.options())
+        self.addCleanup(process.kill)
+        terminal.opened()
+        asked = []
+        for question, answer in answers:
+            asked.append(question.encode())
+            eventually(lambda: terminal.shown.count(asked[-1]) >= asked.count(asked[-1]), lambda: terminal.shown, process=process)
+            terminal.press(answer.encode())
+        printed = process.communicate(timeout=TIME_LIMIT)[0]
+        self.assertTrue(terminal.echoes())
+        return process.returncode, printed, terminal.close()
+
     def test_every_slot_is_tried_with_the_passphrases_that_are_given(self):
         opens = ["slot 1 (passphrase): opens", "slot 2 (passphrase): opens"]
         for files in [(self.first, self.second), (self.second, self.first)]:
@@ -61,7 +76,11 @@ class Passphrases(BadInput):
                 self.assertEqual(done.returncode, 6)
                 self.assertTrue(done.stderr.endswith(f"no passphrase is set, and there is no terminal to prompt on: {advice}\n"), done.stderr)
         done = self.sealed.run("pg_controldata", "-D", self.sealed.data, check=False, start_new_session=True)
-        self.assertEqual(done.stderr.count(f"{VARIABLE} to the path of a file that holds it"), 2, done.stderr)
+        copy = self.cluster("copy")
+        key = self.sealed.data / "pg_encryption/key.bin"
+        copied = copy.run("initdb", "-y", "-D", copy.data, "--copy-key-from", key, check=False, start_new_session=True)
+        for refused in [done, copied]:
+            self.assertEqual(refused.stderr.count(f"{VARIABLE} to the path of a file that holds it"), 2, refused.stderr)
         wrap = [PGSEAL, "key", "wrap", "--new-passphrase", "--passphrase-file", self.first, "-D", self.sealed.data]
         done = run(wrap, check=False, start_new_session=True)
         self.assertEqual(done.stderr, NO_TERMINAL.format("", "name a file with --new-passphrase-file"))
@@ -96,18 +115,38 @@ class Passphrases(BadInput):
         """Three times for each slot; then the next is asked for."""
         command = [PGSEAL, "key", "check", "-D", self.sealed.data]
         for typed, code in [(["wrong", "wrong again", FIRST], 0), (["wrong"] * 3 + [SECOND], 0), (["wrong"] * 6, 7)]:
-            terminal = Terminal()
-            process = subprocess.Popen(command, env=base_environment(), text=True, stdout=subprocess.PIPE, **terminal.options())
-            terminal.opened()
-            for number, words in enumerate(typed, 1):
-                eventually(lambda: terminal.shown.count(b"Passphrase for ") >= number, "no question")
-                terminal.press(words.encode() + b"\n")
-            printed = process.communicate(timeout=TIME_LIMIT)[0]
-            shown = terminal.close()
-            self.assertEqual(process.returncode, code, shown)
+            done, printed, shown = self.typed(command, [("Passphrase for ", words + "\n") for words in typed])
+            self.assertEqual(done, code, shown)
             self.assertEqual(shown.count("Passphrase for "), len(typed))
             self.assertEqual(shown.count(": try again."), {3: 2, 4: 2, 6: 4}[len(typed)])
             self.assertEqual("opens through" in printed, code == 0)
+
+    def test_a_new_one_is_typed_twice(self):
+        command = [PGSEAL, "key", "add", "-D", self.sealed.data, "--passphrase-file", self.first, "--new-passphrase", "--argon2-memory=64MiB"]
+        first, again = "New passphrase: ", "New passphrase, again: "
+        for typed, code, sentence in [
+            ([(first, "a third passphrase\n"), (again, "a fourth passphrase\n")], 6, "the two passphrases differ: try again"),
+            ([(first, "\x04")], 6, "no passphrase was typed: try again"),
+            ([(first, "a third passphrase\n"), (again, "a third passphrase\n")], 0, ""),
+        ]:
+            with self.subTest(sentence):
+                done, printed, shown = self.typed(command, typed)
+                self.assertEqual(done, code, shown)
+                self.assertIn(sentence, shown)
+                self.assertNotIn("third", shown)
+                self.assertEqual("slot 3 opens the key as well" in printed, code == 0, printed)
+
+    def test_a_command_has_the_terminal_until_it_ends(self):
+        """What asks after it, has it again."""
+        command = self.directory / "command"
+        command.write_text(f"echo {'a1' * 32}\n")
+        run([PGSEAL, "key", "add", "-D", self.sealed.data, "--passphrase-file", self.first, "--new-key-command", f"sh {command}"])
+        command.write_text("exec </dev/tty; printf 'PIN: ' >/dev/tty; read pin; echo $pin\n")
+        check = [PGSEAL, "key", "check", "-D", self.sealed.data]
+        done, printed, shown = self.typed(check, [("PIN: ", "a1" * 32 + "\n")])
+        self.assertEqual((done, "opens through slot 3" in printed), (0, True), printed + shown)
+        done, printed, shown = self.typed(check, [("PIN: ", "wrong\n"), ("Passphrase for ", FIRST + "\n")])
+        self.assertEqual((done, "opens through slot 1" in printed), (0, True), printed + shown)
 
     def test_a_short_one_is_refused_where_it_is_made(self):
         short = self.file("a")

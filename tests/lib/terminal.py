@@ -48,6 +48,10 @@ class Terminal:
     def press(self, keys):
         os.write(self.ours, keys)
 
+    def echoes(self):
+        """Does it show what is typed?"""
+        return bool(termios.tcgetattr(self.ours)[3] & termios.ECHO)
+
     def close(self):
         """All that was shown."""
         self.reader.join()
