@@ -189,6 +189,22 @@ mod tests {
         assert!(!socket.exists(), "it goes with the agent");
     }
 
+    /// Only a socket that nobody listens at is replaced.
+    #[test]
+    fn what_is_there_already_is_left() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (socket, file) = (dir.path().join("agent"), dir.path().join("file"));
+        fs::write(&file, "precious").expect("a file");
+        assert!(matches!(listen(&file), Err(AgentError::NotASocket(_))));
+        for place in [dir.path().join("none/agent"), file.join("agent")] {
+            assert!(matches!(listen(&place), Err(AgentError::Listen(..))));
+        }
+        let listener = listen(&socket).expect("room");
+        assert!(matches!(listen(&socket), Err(AgentError::Answers(_))));
+        drop(listener);
+        assert!(socket.exists() && listen(&socket).is_ok());
+    }
+
     #[test]
     fn an_agent_serves_for_its_time() {
         let dir = tempfile::tempdir().expect("a directory");
