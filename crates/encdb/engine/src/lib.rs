@@ -18,6 +18,7 @@ mod engine;
 mod literals;
 mod observer;
 mod opening;
+mod outgoing;
 mod refusal;
 mod relay;
 mod scram;
@@ -33,6 +34,7 @@ pub use engine::{Engine, EngineError, Owners};
 pub use literals::Literals;
 pub use observer::{Event, Observer};
 pub use opening::{Backend, Opened, Opening, Owner, ServerTrust, Turn};
+pub use outgoing::Outgoing;
 pub use refusal::Refusal;
 pub use relay::{Relay, RelayError};
 pub use sql::{

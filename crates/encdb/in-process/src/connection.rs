@@ -3,7 +3,7 @@
 
 use std::io;
 
-use pgseal_engine::Engine;
+use pgseal_engine::{Engine, Outgoing};
 
 use crate::channel::Channel;
 
@@ -50,7 +50,7 @@ pub struct Connection {
     /// Bytes for the program, from `read` on
     to_program: Vec<u8>,
     read: usize,
-    to_server: Vec<u8>,
+    to_server: Outgoing,
     /// The kernel still has the last byte that the engine has got
     holds_byte: bool,
     /// Nothing more comes from the server
@@ -69,7 +69,7 @@ impl Connection {
             channel,
             to_program: Vec::new(),
             read: 0,
-            to_server: Vec::new(),
+            to_server: Outgoing::default(),
             holds_byte: false,
             ended: false,
             block: vec![0; BLOCK],
@@ -161,7 +161,7 @@ impl Connection {
 
     /// Waits, and takes what has come, as a send that cannot go on must.
     fn go_on(&mut self, socket: &impl Socket) -> io::Result<()> {
-        socket.wait(!self.to_server.is_empty(), self.holds_byte)?;
+        socket.wait(!self.to_server.waiting().is_empty(), self.holds_byte)?;
         match self.pull(socket, 0, false) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
             _ => Ok(()),
@@ -181,7 +181,7 @@ impl Connection {
         if new.is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let clear = self.channel.receive(new, &mut self.to_server)?;
+        let clear = self.channel.receive(new, self.to_server.buffer())?;
         match self.purpose {
             Purpose::Statements => self.ended |= self.engine.from_server(&clear).is_err(),
             _ => self.to_program.extend_from_slice(&clear),
@@ -213,7 +213,7 @@ impl Connection {
                 };
                 self.take_from_program(&first)
             }
-            Purpose::Cancel => self.channel.send(bytes, &mut self.to_server),
+            Purpose::Cancel => self.channel.send(bytes, self.to_server.buffer()),
             // The engine has told the program why.
             Purpose::Statements => {
                 self.ended |= self.engine.from_driver(bytes).is_err();
@@ -226,24 +226,20 @@ impl Connection {
     fn collect(&mut self) -> io::Result<()> {
         self.engine.move_for_driver(&mut self.to_program);
         if let Channel::Clear = self.channel {
-            self.engine.move_for_server(&mut self.to_server);
+            self.engine.move_for_server(self.to_server.buffer());
             return Ok(());
         }
         let mut bytes = Vec::new();
         self.engine.move_for_server(&mut bytes);
-        self.channel.send(&bytes, &mut self.to_server)
+        self.channel.send(&bytes, self.to_server.buffer())
     }
 
     fn flush(&mut self, socket: &impl Socket) -> io::Result<()> {
-        let mut sent = 0;
-        let mut done = Ok(());
-        while sent < self.to_server.len() && done.is_ok() {
-            done = socket
-                .send(&self.to_server[sent..])
-                .map(|count| sent += count);
+        while !self.to_server.waiting().is_empty() {
+            let count = socket.send(self.to_server.waiting())?;
+            self.to_server.sent(count);
         }
-        self.to_server.drain(..sent);
-        done
+        Ok(())
     }
 }
 

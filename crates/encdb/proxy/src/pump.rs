@@ -11,7 +11,7 @@ use std::io;
 use std::time::Duration;
 
 use pgseal_client::Stream;
-use pgseal_engine::Engine;
+use pgseal_engine::{Engine, Outgoing};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::timeout;
 
@@ -41,7 +41,7 @@ struct Side {
 /// The output to one side, with the bytes that wait for it.
 struct Output {
     stream: WriteHalf<Box<dyn Stream>>,
-    waiting: Vec<u8>,
+    queue: Outgoing,
     /// Whether TLS may hold bytes that were written
     unflushed: bool,
 }
@@ -51,7 +51,7 @@ impl Side {
         let (input, stream) = tokio::io::split(stream);
         let output = Output {
             stream,
-            waiting: Vec::new(),
+            queue: Outgoing::default(),
             unflushed: false,
         };
         Self {
@@ -64,22 +64,22 @@ impl Side {
 
 impl Output {
     fn is_free(&self) -> bool {
-        self.waiting.len() < BLOCK
+        self.queue.waiting().len() < BLOCK
     }
 
     fn is_used(&self) -> bool {
-        self.unflushed || !self.waiting.is_empty()
+        self.unflushed || !self.queue.waiting().is_empty()
     }
 
     /// Sends some of the bytes that wait. The future may be dropped at any point.
     async fn send(&mut self) -> io::Result<()> {
-        if self.waiting.is_empty() {
+        if self.queue.waiting().is_empty() {
             self.stream.flush().await?;
             self.unflushed = false;
         } else {
             self.unflushed = true;
-            let length = self.stream.write(&self.waiting).await?;
-            self.waiting.drain(..length);
+            let length = self.stream.write(self.queue.waiting()).await?;
+            self.queue.sent(length);
         }
         Ok(())
     }
@@ -87,7 +87,7 @@ impl Output {
     /// Sends what waits, and that nothing follows. A side that takes nothing is given up.
     async fn end(mut self) {
         let last = async {
-            self.stream.write_all(&self.waiting).await?;
+            self.stream.write_all(self.queue.waiting()).await?;
             self.stream.shutdown().await
         };
         // It may be gone already.
@@ -107,8 +107,8 @@ pub async fn relay(
         Ok(()) => step_by_step(engine, &mut driver, &mut server, metrics).await,
         Err(error) => Err(error.into()),
     };
-    engine.move_for_driver(&mut driver.output.waiting);
-    engine.move_for_server(&mut server.output.waiting);
+    engine.move_for_driver(driver.output.queue.buffer());
+    engine.move_for_server(server.output.queue.buffer());
     tokio::join!(driver.output.end(), server.output.end());
     outcome
 }
@@ -120,8 +120,8 @@ async fn step_by_step(
     metrics: &Metrics,
 ) -> Result<(), ConnectionError> {
     loop {
-        engine.move_for_driver(&mut driver.output.waiting);
-        engine.move_for_server(&mut server.output.waiting);
+        engine.move_for_driver(driver.output.queue.buffer());
+        engine.move_for_server(server.output.queue.buffer());
         let (takes_driver, takes_server) = (
             engine.takes_driver() && server.output.is_free(),
             driver.output.is_free(),
