@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from harness import PORT, Drivers  # noqa: E402
+from harness import PATIENCE, PORT, Drivers  # noqa: E402
 from confidential import TOOLS  # noqa: E402
 from pgseal_test import base_environment, main  # noqa: E402
 from scenarios import Words, tables  # noqa: E402
@@ -31,7 +31,8 @@ class Reflection(Drivers):
         self.assertEqual((known["rows"], known["warnings"]), ([[1, 36]], 0))
         django = self.reflected("django", config)
         self.assertEqual([django["types"][name] for name in enc], ["TextField", "IntegerField", "DecimalField", "DateField"])
-        self.assertEqual([self.catalog_of_pgjdbc()[name] for name in enc], ["enc_text", "enc_int4", "enc_decimal", "enc_date"])
+        catalog = self.catalog_of_pgjdbc()
+        self.assertEqual([catalog[name] for name in enc], ["enc_text", "enc_int4", "enc_decimal", "enc_date"])
         self.assertNotIn(words.mark, self.cluster_.log())
 
     def catalog_of_pgjdbc(self):
@@ -43,8 +44,7 @@ class Reflection(Drivers):
         return self.printed(*self.python("reflecting.py", what), config)
 
     def printed(self, *command):
-        done = subprocess.run(command, env=base_environment(), text=True, capture_output=True,
-                              timeout=60, check=False)
+        done = subprocess.run(command, env=base_environment(), text=True, capture_output=True, timeout=PATIENCE, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
