@@ -28,7 +28,7 @@ CREATE FUNCTION next_of(c enc_int4) RETURNS bigint LANGUAGE sql AS $$SELECT coun
 ANALYZE rows; ANALYZE few; ANALYZE parted;
 """
 CELLS = {"five": "int4_encrypt(5)", "fifty": "int4_encrypt(50)", "ninety": "int4_encrypt(90)", "pattern": "text_encrypt('%9x%')", "two": "int4_encrypt(2)",
-         "pattern_two": "text_encrypt('TEXT 1_')"}
+         "pattern_two": "text_encrypt('TEXT 1_')", "four": "text_encrypt('4')", "one_four": "text_encrypt('14')"}
 SAME = [
     "SELECT count(*), sum(id) FROM rows WHERE k = :'five'",
     "SELECT count(*), sum(id) FROM rows WHERE k <> :'five' AND k >= :'fifty' AND :'ninety' > k",
@@ -57,6 +57,9 @@ SAME = [
     # Of what was computed more is asked: groups, comparisons, fields and lengths, also where an operand changes from row to row.
     "SELECT encdb.decrypt(extract(month FROM d)), count(*), encdb.decrypt(sum(length(t)::enc_int4)) FROM rows GROUP BY extract(month FROM d) ORDER BY 1",
     "SELECT count(*), sum(id) FROM rows WHERE extract(quarter FROM d) = encdb.enc_decimal_encrypt(2) AND k + n > :'fifty' AND length(t) > :'five'",
+    "SELECT count(*), sum(id) FROM rows WHERE substring(t FROM 6 FOR 2) IN (:'one_four', :'four') AND upper(t) > lower(t)",
+    "SELECT count(*), sum(id), encdb.decrypt(max(length(lower(upper(t) || t)))) FROM rows GROUP BY substr(upper(t), 7) ORDER BY 1, 2, 3",
+    "SELECT count(*), sum(id) FROM rows JOIN few ON upper(substring(t, 6, id % 3)) = substring(:'pattern_two'::enc_text FROM 6)",
     "SELECT count(*) FROM (SELECT k + n, n + :'two', - k FROM rows GROUP BY k + n, n + :'two', - k) x",
     "SELECT count(*), sum(id) FROM rows JOIN few ON k + f = n * :'two' WHERE f < :'fifty'",
     "SELECT count(*), sum(x) FROM (SELECT (SELECT sum(r.id) FROM rows r WHERE r.id < 60 AND r.k + f > :'fifty' AND r.k + f IN (SELECT n + k FROM rows LIMIT 9)) AS x FROM few WHERE f < :'ninety') y",
@@ -133,6 +136,9 @@ class Ahead(Confidential):
             # By tags, after two of the three were compared once.
             "SELECT count(*) FROM rows WHERE n IN (:'five', :'fifty', :'two')": batches,
             "SELECT count(*) FROM rows WHERE n NOT IN (:'five', :'fifty', :'two')": batches,
+            # A function, and a filter of what it gives; of functions one on another there is one program.
+            "SELECT count(*) FROM rows WHERE id % 97 > 0 AND substring(t, 6, 2) = :'four'": 2 * batches,
+            "SELECT count(*) FROM rows WHERE id % 97 > 0 AND substring(lower(t || t), 6, 2) IN (:'four', :'one_four')": 2 * batches,
             "SELECT count(*) FROM rows WHERE n IS DISTINCT FROM :'five' AND n IS DISTINCT FROM :'two'": 2 * batches,
         }
         for statement, (_, _, ahead, alone) in zip(counted, self.both(server, counted)):

@@ -107,7 +107,8 @@ extern bool encdb_ahead_like(const FmgrInfo *call, Cell *text, Cell *pattern, bo
 /* ahead_computed.c */
 extern Cell *encdb_ahead_result(const Ahead *node, int computation, int row);
 extern bool encdb_ahead_is_null(const Ahead *node, int computation, int row);
-extern bool encdb_ahead_computed(FunctionCallInfo fcinfo, PgsealBytes program, int first, Datum *result, bool *is_null);
+extern bool encdb_ahead_computed(FunctionCallInfo fcinfo, PgsealBytes program, int first, int noperands, Datum *result,
+								 bool *is_null);
 extern bool encdb_ahead_step(FunctionCallInfo fcinfo, uint8 step, Datum *result);
 
 /* ahead_tags.c */

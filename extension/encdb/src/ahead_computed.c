@@ -60,13 +60,13 @@ Copy(MemoryContext context, PgsealBytes bytes)
 	return (PgsealBytes) {memcpy(MemoryContextAlloc(context, bytes.len), bytes.data, bytes.len), bytes.len};
 }
 
-/* The node whose row has an argument, or NULL */
+/* The node whose row has one of these arguments, or NULL */
 static Ahead *
-NodeOfArguments(FunctionCallInfo fcinfo, int first)
+NodeOfArguments(FunctionCallInfo fcinfo, int first, int noperands)
 {
 	int			column;
 
-	for (int i = first; i < PG_NARGS(); i++)
+	for (int i = first; i < first + noperands; i++)
 	{
 		Ahead	   *node = PG_ARGISNULL(i) ? NULL : encdb_ahead_node(PG_GETARG_POINTER(i), &column);
 
@@ -95,7 +95,7 @@ EncdbComputation(Ahead *node, const FmgrInfo *call)
 
 /* Which arguments are columns. One that is NULL now may be either */
 static bool
-Define(Ahead *node, Computation *site, FunctionCallInfo fcinfo, PgsealBytes program, int first)
+Define(Ahead *node, Computation *site, FunctionCallInfo fcinfo, PgsealBytes program, int first, int noperands)
 {
 	int			column;
 
@@ -105,7 +105,7 @@ Define(Ahead *node, Computation *site, FunctionCallInfo fcinfo, PgsealBytes prog
 	site->batch = 0;
 	site->noperands = 0;
 	MemoryContextReset(site->context);
-	for (int i = first; i < PG_NARGS(); i++)
+	for (int i = first; i < first + noperands; i++)
 	{
 		int			at = site->noperands++;
 
@@ -136,9 +136,9 @@ IsConstant(PgsealBytes constant, FunctionCallInfo fcinfo, int argument)
 
 /* Whether the call is the one that was defined, for the row that was given last */
 static bool
-IsDefined(const Ahead *node, const Computation *site, FunctionCallInfo fcinfo, PgsealBytes program, int first)
+IsDefined(const Ahead *node, const Computation *site, FunctionCallInfo fcinfo, PgsealBytes program, int first, int noperands)
 {
-	if (site->batch == 0 || site->noperands != PG_NARGS() - first || !AreSame(site->program, program))
+	if (site->batch == 0 || site->noperands != noperands || !AreSame(site->program, program))
 		return false;
 	for (int i = 0; i < site->noperands; i++)
 		if (site->column[i] >= 0 ? !encdb_ahead_is_column(node, site->column[i], fcinfo->args[first + i])
@@ -201,23 +201,23 @@ EncdbComputationAsk(Ahead *node, Computation *site)
 	return true;
 }
 
-/* The result for the row that was given last; false: to be asked for alone */
+/* The program's result for these arguments in the row that was given last; false: to be asked for alone */
 bool
-encdb_ahead_computed(FunctionCallInfo fcinfo, PgsealBytes program, int first, Datum *result, bool *is_null)
+encdb_ahead_computed(FunctionCallInfo fcinfo, PgsealBytes program, int first, int noperands, Datum *result, bool *is_null)
 {
 	Ahead	   *node;
 	Computation *site;
 
 	if (!IsAhead())
 		return false;
-	node = NodeOfArguments(fcinfo, first);
+	node = NodeOfArguments(fcinfo, first, noperands);
 	site = node ? EncdbComputation(node, fcinfo->flinfo) : NULL;
 	if (site == NULL)
 		return false;
-	if (!IsDefined(node, site, fcinfo, program, first))
+	if (!IsDefined(node, site, fcinfo, program, first, noperands))
 	{
 		encdb_ahead_judge(&site->asking);
-		if (encdb_ahead_waits(&site->asking) || !Define(node, site, fcinfo, program, first))
+		if (encdb_ahead_waits(&site->asking) || !Define(node, site, fcinfo, program, first, noperands))
 			return false;
 	}
 	else if (!IsFresh(node, site))
@@ -242,8 +242,8 @@ encdb_ahead_step(FunctionCallInfo fcinfo, uint8 step, Datum *result)
 {
 	const uint8 program[] = {'$', '$', step};
 	int			skip = lengthof(program) - 1 - PG_NARGS();
+	PgsealBytes steps = {program + skip, sizeof(program) - skip};
 	bool		is_null;
 
-	return fcinfo->flinfo && encdb_ahead_computed(fcinfo, (PgsealBytes) {program + skip, sizeof(program) - skip}, 0, result, &is_null) &&
-		!is_null;
+	return fcinfo->flinfo && encdb_ahead_computed(fcinfo, steps, 0, PG_NARGS(), result, &is_null) && !is_null;
 }

@@ -117,7 +117,7 @@ encdb_extract(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("unit \"%s\" not recognized for encrypted times", text_to_cstring(name))));
 	ENCDB_STAND_IN(cell);
-	if (encdb_ahead_computed(fcinfo, (PgsealBytes) {program, sizeof(program)}, 1, &computed, &is_null_ahead))
+	if (encdb_ahead_computed(fcinfo, (PgsealBytes) {program, sizeof(program)}, 1, 1, &computed, &is_null_ahead))
 	{
 		if (is_null_ahead)
 			PG_RETURN_NULL();

@@ -20,6 +20,7 @@ typedef struct KnownCollation
 	char	   *collate;
 	char	   *ctype;
 	bool		no_case;		/* the evaluator has none of its letters */
+	bool		no_rules;		/* nor of its rules at all */
 } KnownCollation;
 
 /* Where a collation, or a database's default, is described */
@@ -114,15 +115,12 @@ EncdbCollationResolve(KnownCollation *entry)
 		entry->ctype = LocaleName(&description, tuple, description.ctype);
 	}
 	else
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("encrypted text is compared under collations of libc only"),
-				 errhint("Give the column a collation of provider libc, or COLLATE \"C\".")));
+		entry->no_rules = true;
 	ReleaseSysCache(tuple);
 }
 
 static KnownCollation *
-EncdbCollationFind(Oid collation)
+EncdbCollationLook(Oid collation)
 {
 	HASHCTL		control = {.keysize = sizeof(Oid),.entrysize = sizeof(KnownCollation)};
 	KnownCollation *entry;
@@ -131,11 +129,6 @@ EncdbCollationFind(Oid collation)
 
 	if (last && last->collation == collation)
 		return last;
-	if (!OidIsValid(collation))
-		ereport(ERROR,
-				(errcode(ERRCODE_INDETERMINATE_COLLATION),
-				 errmsg("could not determine which collation to use for encrypted text"),
-				 errhint("Use the COLLATE clause to set the collation explicitly.")));
 	if (!known)
 		known = hash_create("encdb collations", 16, &control, HASH_ELEM | HASH_BLOBS);
 	entry = hash_search(known, &collation, HASH_FIND, NULL);
@@ -148,6 +141,34 @@ EncdbCollationFind(Oid collation)
 	entry = hash_search(known, &collation, HASH_ENTER, &found);
 	*entry = fresh;
 	return last = entry;
+}
+
+static KnownCollation *
+EncdbCollationFind(Oid collation)
+{
+	KnownCollation *found;
+
+	if (!OidIsValid(collation))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDETERMINATE_COLLATION),
+				 errmsg("could not determine which collation to use for encrypted text"),
+				 errhint("Use the COLLATE clause to set the collation explicitly.")));
+	found = EncdbCollationLook(collation);
+	if (found->no_rules)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("encrypted text is compared under collations of libc only"),
+				 errhint("Give the column a collation of provider libc, or COLLATE \"C\".")));
+	return found;
+}
+
+/* Whether encdb_ctype() knows the letters of a collation */
+bool
+encdb_has_ctype(Oid collation)
+{
+	KnownCollation *found = OidIsValid(collation) ? EncdbCollationLook(collation) : NULL;
+
+	return found && !found->no_rules && !found->no_case;
 }
 
 /* The locale that orders text under a collation */

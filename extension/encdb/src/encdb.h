@@ -9,7 +9,8 @@
 
 #include "access/xact.h"
 #include "fmgr.h"
-#include "nodes/nodes.h"
+#include "lib/stringinfo.h"
+#include "nodes/pg_list.h"
 #include "utils/sortsupport.h"
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
@@ -129,6 +130,7 @@ extern Datum encdb_cell_datum(PgsealBytes bytes);
 /* collation.c */
 extern const char *encdb_locale(Oid collation);
 extern const char *encdb_ctype(Oid collation);
+extern bool encdb_has_ctype(Oid collation);
 extern void encdb_collation_init(void);
 
 /* encoding.c */
@@ -150,6 +152,19 @@ extern void encdb_ahead_init(void);
 /* text.c */
 extern Datum encdb_nlike(PG_FUNCTION_ARGS);
 extern Datum encdb_nilike(PG_FUNCTION_ARGS);
+
+/* text_functions.c */
+/* A function of text that is a step of programs */
+typedef struct TextFunction
+{
+	PGFunction	function;
+	char		letter;			/* in the program */
+	int			noperands;		/* arguments that are cells, the first ones; the others are plain numbers */
+	bool		is_cased;		/* by the letters of its collation */
+} TextFunction;
+
+extern const TextFunction *encdb_text_function(PGFunction function);
+extern bool encdb_text_step(const TextFunction *function, List *arguments, Oid collation, StringInfo steps);
 
 /* stored.c */
 extern void encdb_stored_init(void);

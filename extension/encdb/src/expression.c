@@ -1,6 +1,6 @@
 /*
  * expression.c
- *	  Operators and casts one on another become one request: compiled when a query is planned.
+ *	  Operators, casts and functions one on another become one request: compiled when a query is planned.
  *
  * 1. encdb_compile is the support function of those that it knows. Of a call with such a call among its arguments it makes
  *	  one of encdb.computed, with a program and all operands; what is made on the way is neither sealed nor passed.
@@ -22,8 +22,8 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "lib/stringinfo.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/pathnodes.h"
 #include "nodes/supportnodes.h"
 #include "optimizer/planmain.h"
@@ -41,7 +41,7 @@
 #define STEP_PROGRAM	'='
 
 #define FOR_EACH_STEP(STEP) \
-	FOR_EACH_BINARY(STEP) FOR_EACH_UNARY(STEP) STEP(concat, '|') STEP(computed, STEP_PROGRAM)
+	FOR_EACH_BINARY(STEP) FOR_EACH_UNARY(STEP) STEP(concat, '|') STEP(length, '#') STEP(computed, STEP_PROGRAM)
 
 #define DECLARE(name, sign) extern Datum encdb_##name(PG_FUNCTION_ARGS);
 FOR_EACH_STEP(DECLARE)
@@ -55,16 +55,26 @@ typedef struct Program
 	StringInfoData steps;
 	List	   *operands;
 	List	   *functions;		/* that went in */
-	bool		computes;		/* there was a step */
+	int			ncalls;			/* that went in */
 	bool		reorders;		/* an operand that is computed came behind one */
 	bool		stable;
 } Program;
 
+/* A call that goes into programs */
+typedef struct Call
+{
+	Oid			function;
+	List	   *arguments;
+	char		sign;			/* 0: of a function of text */
+	const TextFunction *text;
+	StringInfoData step;		/* of such a function */
+} Call;
+
 static void TakeIn(Program *program, Node *node);
 
-/* What a function does, or 0 */
-static char
-StepOf(const Program *program, Oid function)
+/* Finds out what a function does; false: nothing that goes into programs */
+static bool
+IsStep(const Program *program, Call *call)
 {
 	static const struct
 	{
@@ -78,14 +88,15 @@ StepOf(const Program *program, Oid function)
 	};
 	FmgrInfo	info;
 
-	if (get_func_support(function) != program->support)
-		return 0;
+	if (get_func_support(call->function) != program->support)
+		return false;
 	/* Not its own address if it has settings, or acts as its owner */
-	fmgr_info(function, &info);
+	fmgr_info(call->function, &info);
+	call->text = encdb_text_function(info.fn_addr);
 	for (size_t i = 0; i < lengthof(steps); i++)
 		if (steps[i].function == info.fn_addr)
-			return steps[i].sign;
-	return 0;
+			call->sign = steps[i].sign;
+	return call->text || call->sign;
 }
 
 /* Whether these rights, in whatever order, are those that a function has at first */
@@ -117,29 +128,35 @@ HasDefaultRights(Oid function)
 	return is_default;
 }
 
-/* The function and the arguments of a call that goes into programs, and its step; else 0 */
-static char
-EncdbExpressionCall(const Program *program, Node *node, Oid *function, List **arguments)
+/* What a call does that goes into programs; false: none does */
+static bool
+EncdbExpressionCall(const Program *program, Node *node, Call *call)
 {
-	char		step;
+	Oid			collation = exprInputCollation(node);
 
+	*call = (Call) {InvalidOid};
 	if (IsA(node, FuncExpr))
 	{
-		*function = ((FuncExpr *) node)->funcid;
-		*arguments = ((FuncExpr *) node)->args;
+		call->function = ((FuncExpr *) node)->funcid;
+		call->arguments = ((FuncExpr *) node)->args;
 	}
 	else if (IsA(node, OpExpr))
 	{
-		*function = ((OpExpr *) node)->opfuncid;
-		*arguments = ((OpExpr *) node)->args;
+		call->function = ((OpExpr *) node)->opfuncid;
+		call->arguments = ((OpExpr *) node)->args;
 	}
 	else
-		return 0;
-	step = StepOf(program, *function);
-	if (step == STEP_PROGRAM &&
-		(program->begins || !IsA(node, FuncExpr) || ((FuncExpr *) node)->funcresulttype == get_func_rettype(*function)))
-		return 0;
-	return step != 0 && HasDefaultRights(*function) ? step : 0;
+		return false;
+	if (!IsStep(program, call) || !HasDefaultRights(call->function))
+		return false;
+	if (call->sign == STEP_PROGRAM)
+		return !program->begins && IsA(node, FuncExpr) &&
+			((FuncExpr *) node)->funcresulttype != get_func_rettype(call->function);
+	initStringInfo(&call->step);
+	if (call->text)
+		return encdb_text_step(call->text, call->arguments, collation, &call->step);
+	appendStringInfoChar(&call->step, call->sign);
+	return true;
 }
 
 /* A column, constant or parameter */
@@ -155,39 +172,38 @@ static void
 TakeInOperand(Program *program, Node *node)
 {
 	program->operands = lappend(program->operands, node);
-	program->reorders |= program->computes && !IsThere(node);
+	program->reorders |= program->ncalls > 0 && !IsThere(node);
 }
 
 static void
-TakeInCall(Program *program, char step, Oid function, List *arguments)
+TakeInCall(Program *program, const Call *call)
 {
+	int			noperands = call->text ? call->text->noperands : list_length(call->arguments);
 	ListCell   *cell;
 
-	program->stable |= func_volatile(function) != PROVOLATILE_IMMUTABLE;
-	if (step == STEP_PROGRAM)
+	program->stable |= func_volatile(call->function) != PROVOLATILE_IMMUTABLE;
+	if (call->sign == STEP_PROGRAM)
 	{
-		appendStringInfoString(&program->steps, TextDatumGetCString(((Const *) linitial(arguments))->constvalue));
-		for_each_from(cell, arguments, 1)
+		appendStringInfoString(&program->steps, TextDatumGetCString(((Const *) linitial(call->arguments))->constvalue));
+		for_each_from(cell, call->arguments, 1)
 			TakeInOperand(program, lfirst(cell));
-		program->computes = true;
+		program->ncalls++;
 		return;
 	}
-	program->functions = lappend_oid(program->functions, function);
-	foreach(cell, arguments)
-		TakeIn(program, lfirst(cell));
-	appendStringInfoChar(&program->steps, step);
-	program->computes = true;
+	program->functions = lappend_oid(program->functions, call->function);
+	for (int i = 0; i < noperands; i++)
+		TakeIn(program, list_nth(call->arguments, i));
+	appendStringInfoString(&program->steps, call->step.data);
+	program->ncalls++;
 }
 
 static void
 TakeIn(Program *program, Node *node)
 {
-	Oid			function;
-	List	   *arguments;
-	char		step = EncdbExpressionCall(program, node, &function, &arguments);
+	Call		call;
 
-	if (step != 0)
-		TakeInCall(program, step, function, arguments);
+	if (EncdbExpressionCall(program, node, &call))
+		TakeInCall(program, &call);
 	else
 	{
 		appendStringInfoChar(&program->steps, STEP_OPERAND);
@@ -210,7 +226,7 @@ EncdbExpressionComputed(const char *name)
 static bool
 IsTooLarge(const Program *program)
 {
-	return list_length(program->operands) > PGSEAL_MOST_OPERANDS || program->steps.len > PGSEAL_MOST_STEPS;
+	return list_length(program->operands) > PGSEAL_MOST_OPERANDS || program->steps.len > PGSEAL_MOST_PROGRAM;
 }
 
 /* The one call instead of many; NULL where there is but one, no room, or another order */
@@ -220,8 +236,7 @@ EncdbExpressionReplacement(Program *program, const FuncExpr *call)
 	Oid			function;
 	Const	   *steps;
 
-	/* As many steps as operands and the call itself: none of the arguments is a call */
-	if (program->steps.len == list_length(program->operands) + 1 || IsTooLarge(program) || program->reorders)
+	if (program->ncalls < 2 || IsTooLarge(program) || program->reorders)
 		return NULL;
 	function = EncdbExpressionComputed(program->stable ? "computed_stable" : "computed");
 	if (!OidIsValid(function) || !HasDefaultRights(function))
@@ -256,19 +271,15 @@ GroupsByExpressions(const PlannerInfo *root)
 static Node *
 CompileCall(const SupportRequestSimplify *request, Program *program)
 {
-	FuncExpr   *call = request->fcall;
-	Oid			function;
-	List	   *arguments;
-	char		step;
+	Call		call;
 	Node	   *replacement;
 	ListCell   *cell;
 
-	step = EncdbExpressionCall(program, (Node *) call, &function, &arguments);
-	if (step == 0 || step == STEP_PROGRAM)
+	if (!EncdbExpressionCall(program, (Node *) request->fcall, &call) || call.sign == STEP_PROGRAM)
 		return NULL;
 	initStringInfo(&program->steps);
-	TakeInCall(program, step, function, arguments);
-	replacement = EncdbExpressionReplacement(program, call);
+	TakeInCall(program, &call);
+	replacement = EncdbExpressionReplacement(program, request->fcall);
 	if (replacement && request->root)
 		foreach(cell, program->functions)
 			record_plan_function_dependency(request->root, lfirst_oid(cell));
@@ -337,7 +348,7 @@ encdb_computed(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	ENCDB_STAND_IN(last);
 	program = PG_GETARG_CELL(0);
-	if (encdb_ahead_computed(fcinfo, CellBytes(program), 1, &computed, &is_null_ahead))
+	if (encdb_ahead_computed(fcinfo, CellBytes(program), 1, PG_NARGS() - 1, &computed, &is_null_ahead))
 	{
 		if (is_null_ahead)
 			PG_RETURN_NULL();

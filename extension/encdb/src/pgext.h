@@ -175,12 +175,13 @@ extern uint8_t pgseal_field_step(PgsealBytes field);
 extern int	pgseal_extract(PgsealBytes field, PgsealBytes cell, PgsealBytes *result, int *is_null);
 
 /*
- * Operators and casts one on another: a program in postfix order, a sign for each step. `$` is the next operand, `|` is ||,
- * # is length(), PGSEAL_CAST with a type's number is a cast, what pgseal_field_step() returns is a field, and the others are
- * those of pgseal_arithmetic and pgseal_unary. An operand without bytes is NULL.
+ * Operators, casts and functions one on another: a program in postfix order, a sign for each step. `$` is the next operand,
+ * `|` is ||, # is length(), PGSEAL_CAST with a type's number is a cast, what pgseal_field_step() returns is a field, and the
+ * others are those of pgseal_arithmetic and pgseal_unary. A function of text is a letter and its plain arguments in
+ * parentheses: numbers between commas, or a locale's name, and none is C. An operand without bytes is NULL.
  */
 #define PGSEAL_MOST_OPERANDS	64
-#define PGSEAL_MOST_STEPS	256
+#define PGSEAL_MOST_PROGRAM	256	/* bytes */
 #define PGSEAL_CAST			0x40
 
 extern int	pgseal_compute(PgsealBytes program, const PgsealBytes *operands, size_t noperands,
@@ -223,9 +224,6 @@ extern int	pgseal_like(PgsealBytes text, PgsealBytes pattern, int insensitive, c
 						int *matches);
 /* `escape` in UTF-8 */
 extern int	pgseal_like_escape(PgsealBytes pattern, PgsealBytes escape, PgsealBytes *result);
-extern int	pgseal_substring(PgsealBytes text, int32_t from, const int32_t *length,
-							 PgsealBytes *result);
-extern int	pgseal_change_case(PgsealBytes text, int upper, const char *locale, PgsealBytes *result);
 extern int	pgseal_length(PgsealBytes text, PgsealBytes *result);
 
 /* What comes into an aggregate's state together. `kind`: 's' sum, 'a' avg, '<' min, '>' max */

@@ -90,47 +90,6 @@ encdb_like_escape(PG_FUNCTION_ARGS)
 	return encdb_cell_datum(result);
 }
 
-/* substring(text, from [, length]): positions are plain numbers */
-PG_FUNCTION_INFO_V1(encdb_substring);
-Datum
-encdb_substring(PG_FUNCTION_ARGS)
-{
-	Cell	   *text = PG_GETARG_CELL(0);
-	int32		length = PG_NARGS() > 2 ? PG_GETARG_INT32(2) : 0;
-	PgsealBytes result;
-
-	ENCDB_STAND_IN(text);
-	ENCDB_CALL(pgseal_substring(CellBytes(text), PG_GETARG_INT32(1),
-								PG_NARGS() > 2 ? &length : NULL, &result));
-	return encdb_cell_datum(result);
-}
-
-static Datum
-ChangeCase(FunctionCallInfo fcinfo, bool upper)
-{
-	Cell	   *text = PG_GETARG_CELL(0);
-	const char *locale = encdb_ctype(PG_GET_COLLATION());
-	PgsealBytes result;
-
-	ENCDB_STAND_IN(text);
-	ENCDB_CALL(pgseal_change_case(CellBytes(text), upper, locale, &result));
-	return encdb_cell_datum(result);
-}
-
-PG_FUNCTION_INFO_V1(encdb_lower);
-Datum
-encdb_lower(PG_FUNCTION_ARGS)
-{
-	return ChangeCase(fcinfo, false);
-}
-
-PG_FUNCTION_INFO_V1(encdb_upper);
-Datum
-encdb_upper(PG_FUNCTION_ARGS)
-{
-	return ChangeCase(fcinfo, true);
-}
-
 PG_FUNCTION_INFO_V1(encdb_length);
 Datum
 encdb_length(PG_FUNCTION_ARGS)

@@ -25,7 +25,7 @@ mod tickets;
 mod wire;
 
 pub use items::{Items, KeyRow};
-pub use program::{Program, Step};
+pub use program::{Program, Step, TextStep};
 pub use refusal::{Refusal, Report};
 pub use request::{
     AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,

@@ -1,31 +1,38 @@
-//! Compiled expressions: operators and casts of cells in postfix order, one byte for each step.
+//! Compiled expressions: operators, casts and functions of cells in postfix order.
 //!
-//! A byte is the operator's sign as in SQL, `$` for the next operand, `~` for the negative, `@` for
-//! the absolute value, `p` for the power as it is since PostgreSQL 16, `#` for the length, a digit
-//! or a letter from `a` to `l` for a field of a time, and another letter for a cast: 0x40 with the
-//! type's number. All are ASCII, because `EXPLAIN` shows them.
+//! A step is one byte: the operator's sign as in SQL, `$` for the next operand, `~` for the
+//! negative, `@` for the absolute value, `p` for the power as it is since PostgreSQL 16, `#` for
+//! the length, a digit or a letter from `a` to `l` for a field of a time, and another letter for a
+//! cast: 0x40 with the type's number. A function of text is in parentheses, with its plain
+//! arguments ([`TextStep`]). All are ASCII, because `EXPLAIN` shows them.
 //!
 //! Invariant: a [`Program`] takes all its operands, never one that is not there, and leaves one
 //! value, which its last step made.
 
+mod text;
+
 use pgseal_value::{Arithmetic, Field, Type};
 
 use crate::Malformed;
+pub use text::TextStep;
 
 /// Operands of a program at most: PostgreSQL's functions have 100 arguments. The extension's header
 /// says the same.
 const MAX_OPERANDS: usize = 64;
-/// Steps of a program at most.
-const MAX_STEPS: usize = 256;
+/// Bytes of a program at most.
+const MAX_BYTES: usize = 256;
 
 const OPERAND: u8 = b'$';
+/// The bytes around a function of text.
+const BEGIN: u8 = b'(';
+const END: u8 = b')';
 const CAST: u8 = 0x40;
 /// The steps of [`Field::ALL`], in its order.
 const FIELDS: &[u8; Field::ALL.len()] = b"0123456789abcdefghijkl";
 
 /// A step of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Step<'a> {
     /// Puts the next operand on the stack.
     Operand,
     /// Takes two values and gives the operator's result.
@@ -42,9 +49,24 @@ pub enum Step {
     Extract(Field),
     /// The value in another type.
     Cast(Type),
+    /// A function of text.
+    Text(TextStep<'a>),
 }
 
-impl Step {
+impl<'a> Step<'a> {
+    /// Takes the first step off these bytes; none if there is none or it is malformed.
+    fn take(bytes: &mut &'a [u8]) -> Option<Self> {
+        let (first, rest) = bytes.split_first()?;
+        if *first != BEGIN {
+            *bytes = rest;
+            return Self::from_byte(*first);
+        }
+        let end = rest.iter().position(|byte| *byte == END)?;
+        let (call, rest) = (&rest[..end], &rest[end + 1..]);
+        *bytes = rest;
+        TextStep::parse(call).map(Self::Text)
+    }
+
     /// The step of a byte.
     pub fn from_byte(byte: u8) -> Option<Self> {
         Some(match byte {
@@ -79,6 +101,7 @@ impl Step {
             Self::Operand => 0,
             Self::Arithmetic(_) | Self::Concat => 2,
             Self::Negate | Self::Absolute | Self::Length | Self::Extract(_) | Self::Cast(_) => 1,
+            Self::Text(text) => text.takes(),
         }
     }
 }
@@ -90,16 +113,17 @@ pub struct Program<'a>(&'a [u8]);
 impl<'a> Program<'a> {
     /// The program of these bytes, for so many operands.
     pub fn parse(bytes: &'a [u8], operands: usize) -> Result<Self, Malformed> {
-        if bytes.len() > MAX_STEPS || operands > MAX_OPERANDS {
+        if bytes.len() > MAX_BYTES || operands > MAX_OPERANDS {
             return Err(Malformed);
         }
-        let (mut values, mut taken) = (0_usize, 0);
-        for byte in bytes {
-            let step = Step::from_byte(*byte).ok_or(Malformed)?;
+        let (mut values, mut taken, mut computes) = (0_usize, 0, false);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let step = Step::take(&mut rest).ok_or(Malformed)?;
             values = values.checked_sub(step.takes()).ok_or(Malformed)? + 1;
-            taken += usize::from(step == Step::Operand);
+            computes = step != Step::Operand;
+            taken += usize::from(!computes);
         }
-        let computes = bytes.last().is_some_and(|last| *last != OPERAND);
         match values == 1 && taken == operands && computes {
             true => Ok(Self(bytes)),
             false => Err(Malformed),
@@ -108,7 +132,8 @@ impl<'a> Program<'a> {
 
     /// How many operands a program of these bytes takes, if it is one.
     pub fn operands(bytes: &[u8]) -> usize {
-        bytes.iter().filter(|byte| **byte == OPERAND).count()
+        let steps = steps(bytes);
+        steps.filter(|step| *step == Step::Operand).count()
     }
 
     /// How many operands it takes, at least one.
@@ -122,9 +147,14 @@ impl<'a> Program<'a> {
     }
 
     /// Returns the steps one after the other.
-    pub fn steps(self) -> impl Iterator<Item = Step> + use<'a> {
-        self.0.iter().filter_map(|byte| Step::from_byte(*byte))
+    pub fn steps(self) -> impl Iterator<Item = Step<'a>> + use<'a> {
+        steps(self.0)
     }
+}
+
+/// Returns the steps up to one that is malformed.
+fn steps(mut bytes: &[u8]) -> impl Iterator<Item = Step<'_>> {
+    std::iter::from_fn(move || Step::take(&mut bytes))
 }
 
 #[cfg(test)]
@@ -145,7 +175,14 @@ mod tests {
 
     #[test]
     fn programs_fit_together() {
-        for (bytes, operands) in [("$$+", 2), ("$$$*-~", 3), ("$M", 1), ("$@y$|", 2)] {
+        for (bytes, operands) in [
+            ("$$+", 2),
+            ("$$$*-~", 3),
+            ("$M", 1),
+            ("$@y$|", 2),
+            ("$(s1,2)", 1),
+            ("$(s-3)$(u$|x)|(l)", 2),
+        ] {
             let program = Program::parse(bytes.as_bytes(), operands).map(Program::bytes);
             assert_eq!(program, Ok(bytes.as_bytes()));
         }
@@ -162,6 +199,16 @@ mod tests {
             ("$?", 1),
             ("$A", 1),
             ("$\u{80}", 1),
+            ("(s1)", 0),
+            ("$(s1", 1),
+            ("$s1)", 1),
+            ("$()", 1),
+            ("$(s)", 1),
+            ("$(s1,)", 1),
+            ("$(s1,2,3)", 1),
+            ("$(s2147483648)", 1),
+            ("$(!1)", 1),
+            ("$(u\u{7f})", 1),
         ] {
             assert_eq!(
                 Program::parse(bytes.as_bytes(), operands),
@@ -174,8 +221,8 @@ mod tests {
     #[test]
     fn programs_end_somewhere() {
         let long = |operators| format!("${}", "~".repeat(operators));
-        assert!(Program::parse(long(MAX_STEPS - 1).as_bytes(), 1).is_ok());
-        assert!(Program::parse(long(MAX_STEPS).as_bytes(), 1).is_err());
+        assert!(Program::parse(long(MAX_BYTES - 1).as_bytes(), 1).is_ok());
+        assert!(Program::parse(long(MAX_BYTES).as_bytes(), 1).is_err());
         let wide = |operands| format!("{}{}", "$".repeat(operands), "+".repeat(operands - 1));
         assert!(Program::parse(wide(MAX_OPERANDS).as_bytes(), MAX_OPERANDS).is_ok());
         assert!(Program::parse(wide(MAX_OPERANDS + 1).as_bytes(), MAX_OPERANDS + 1).is_err());

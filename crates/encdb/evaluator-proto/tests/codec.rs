@@ -102,8 +102,7 @@ fn operations() -> Vec<Request<'static>> {
             right: b"r",
         }),
         Request::Operation(OperationRequest::Unary {
-            op: Unary::Upper,
-            collation: LIBC,
+            op: Unary::Absolute,
             cell: b"cell",
         }),
         Request::Operation(OperationRequest::Concat {
@@ -125,16 +124,6 @@ fn operations() -> Vec<Request<'static>> {
             },
             cell: b"cell",
         }),
-        Request::Operation(OperationRequest::Substring {
-            from: i32::MIN,
-            len: None,
-            cell: b"cell",
-        }),
-        Request::Operation(OperationRequest::Substring {
-            from: 1,
-            len: Some(-1),
-            cell: b"cell",
-        }),
         Request::Operation(OperationRequest::Length(b"cell")),
         Request::Operation(OperationRequest::Extract {
             field: Field::Year,
@@ -145,7 +134,7 @@ fn operations() -> Vec<Request<'static>> {
             cell: b"cell",
         }),
         Request::Operation(OperationRequest::Compute {
-            program: Program::parse(b"$$M*$-", CELLS.len()).expect("it fits"),
+            program: Program::parse(b"$(s1,-2)$M*$-", CELLS.len()).expect("it fits"),
             operands: CELLS,
         }),
     ]

@@ -69,8 +69,17 @@ const ALL: [Operation; 9] = [
     Operation::ConvertIn,
     Operation::ConvertOut,
 ];
-const UNARY: [Unary; 4] = [Unary::Negate, Unary::Absolute, Unary::Lower, Unary::Upper];
-const PROGRAMS: [&[u8]; 5] = [b"$$+@", b"$y$y|", b"$M$M^", b"$~$*I", b"$$-O"];
+const UNARY: [Unary; 2] = [Unary::Negate, Unary::Absolute];
+const PROGRAMS: [&[u8]; 8] = [
+    b"$$+@",
+    b"$y$y|",
+    b"$M$M^",
+    b"$~$*I",
+    b"$$-O",
+    b"$(s-1,4)$(s2147483647,2147483647)|",
+    b"$(lC.UTF-8)$(u)|",
+    b"$(uxx_XX)$(s-2147483648)|",
+];
 /// The last is none.
 const COLLATIONS: [Collation<'static>; 5] = [
     Collation::C,
@@ -257,9 +266,8 @@ impl Asker {
 
     /// Answered by a cell.
     fn computed<'a>(&'a self, step: Step, operands: Items<'a>) -> Request<'a> {
-        let [kind, a, b, c, d, e] = step;
+        let [kind, a, b, c, d, _] = step;
         let (left, right) = self.two(step);
-        let (number, other) = (pick(&NUMBERS, e), pick(&NUMBERS, d));
         match kind / 4 % 11 {
             0 | 1 => Request::Operation(OperationRequest::Arithmetic {
                 op: pick(&Arithmetic::ALL, d),
@@ -272,7 +280,6 @@ impl Asker {
             }),
             3 => Request::Operation(OperationRequest::Unary {
                 op: pick(&UNARY, c),
-                collation: pick(&COLLATIONS, d),
                 cell: left,
             }),
             4 => Request::Operation(OperationRequest::Concat { left, right }),
@@ -280,20 +287,15 @@ impl Asker {
                 escape: pick(&["", "\\", "é", "ab"], d),
                 pattern: left,
             }),
-            6 => Request::Operation(OperationRequest::Substring {
-                from: number,
-                len: (c % 2 == 0).then_some(other),
-                cell: left,
-            }),
-            7 => Request::Operation(OperationRequest::Extract {
+            6 => Request::Operation(OperationRequest::Extract {
                 field: pick(&Field::ALL, d),
                 cell: left,
             }),
-            8 => Request::Operation(OperationRequest::Cast {
+            7 => Request::Operation(OperationRequest::Cast {
                 to: pick(&Type::ALL, d),
                 cell: left,
             }),
-            9 => Request::Operation(OperationRequest::Compute {
+            8 | 9 => Request::Operation(OperationRequest::Compute {
                 program: Program::parse(pick(&PROGRAMS, d), 2).unwrap(),
                 operands,
             }),

@@ -23,10 +23,17 @@ const OPERATIONS: [Operation; 5] = [
     Operation::Extract,
     Operation::ConvertOut,
 ];
-const STEPS: &[u8] = b"$$$$$$+-*/%^p|~@#0aj5IJKLMNOPQRSy";
+/// Steps of one byte, and `(`, in whose place a function of text comes.
+const STEPS: &[u8] = b"$$$$$$$$+-*/%^p|~@#0aj5IJKLMNOPQRSy(((";
+const TEXT: [&str; 5] = ["$(s2)", "$(s-1,3)", "$(s1,-1)", "$(l)", "$(uC.UTF-8)"];
+
+/// A function of text alone.
+fn of_text(program: &'static str) -> Program<'static> {
+    Program::parse(program.as_bytes(), 1).unwrap()
+}
 
 /// One step as a request of its own; nothing is NULL.
-fn alone(connection: &mut Connection, step: Step, stack: &mut Vec<Option<Vec<u8>>>) -> Outcome {
+fn alone(connection: &mut Connection, step: Step<'_>, stack: &mut Vec<Option<Vec<u8>>>) -> Outcome {
     let last = stack.pop().unwrap();
     let mut out = Vec::new();
     if let Step::Arithmetic(_) | Step::Concat = step {
@@ -47,8 +54,13 @@ fn alone(connection: &mut Connection, step: Step, stack: &mut Vec<Option<Vec<u8>
             let there = connection.extract(field, &cell, &mut out)?;
             return Ok(there.then_some(out));
         }
-        Step::Negate => connection.apply(Unary::Negate, &cell, CollationId::C, &mut out)?,
-        _ => connection.apply(Unary::Absolute, &cell, CollationId::C, &mut out)?,
+        Step::Text(step) => {
+            let mut all = TEXT.iter().map(|program| of_text(program));
+            let program = all.find(|it| it.steps().last() == Some(Step::Text(step)));
+            return compiled(connection, program.unwrap(), &[&cell]);
+        }
+        Step::Negate => connection.apply(Unary::Negate, &cell, &mut out)?,
+        _ => connection.apply(Unary::Absolute, &cell, &mut out)?,
     };
     Ok(Some(out))
 }
@@ -143,11 +155,11 @@ proptest! {
         // What does not fit together yet is left out.
         let (mut program, mut cells) = (Vec::new(), Vec::<Vec<u8>>::new());
         let mut height = 0_usize;
-        for index in steps {
+        for (at, index) in steps.into_iter().enumerate() {
             let byte = STEPS[index.index(STEPS.len())];
-            let takes = match Step::from_byte(byte).unwrap() {
-                Step::Operand => 0,
-                Step::Arithmetic(_) | Step::Concat => 2,
+            let takes = match Step::from_byte(byte) {
+                Some(Step::Operand) => 0,
+                Some(Step::Arithmetic(_) | Step::Concat) => 2,
                 _ => 1,
             };
             if height < takes {
@@ -159,7 +171,10 @@ proptest! {
                 let sealed = keys[usize::from(second)].seal(&value(number));
                 cells.push(if null && number % 4 == 0 { Vec::new() } else { sealed });
             }
-            program.push(byte);
+            match byte {
+                b'(' => program.extend(TEXT[at % TEXT.len()].bytes().skip(1)),
+                _ => program.push(byte),
+            }
         }
         program.extend(std::iter::repeat_n(b'+', height.saturating_sub(1)));
         let operands: Vec<&[u8]> = cells.iter().map(Vec::as_slice).collect();

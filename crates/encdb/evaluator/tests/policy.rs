@@ -12,7 +12,7 @@ use pgseal_cell::Mode;
 use pgseal_evaluator::audit::Event;
 use pgseal_evaluator::engine::{CollationId, Connection};
 use pgseal_evaluator_proto::message::Command;
-use pgseal_evaluator_proto::{AttachAs, Refusal};
+use pgseal_evaluator_proto::{AttachAs, Program, Refusal};
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval, Type};
 
 const C: CollationId = CollationId::C;
@@ -46,10 +46,11 @@ fn without_a_grant_stored_cells_are_compared_and_hashed_and_nothing_else_is_done
     );
     let text_op = Err(no_grant(Operation::Text));
     assert_eq!(connection.concat(&text, &text, &mut out), text_op);
-    assert_eq!(
-        connection.substring(&text, 1, None, &mut out),
-        Err(no_grant(Operation::Text))
-    );
+    for program in ["$(s1)", "$(l)", "$(u)"] {
+        let program = Program::parse(program.as_bytes(), 1).unwrap();
+        let refused = connection.compute(program, items(&[&text]), &mut out);
+        assert_eq!(refused, Err(no_grant(Operation::Text)));
+    }
     assert_eq!(
         connection.length(&text, &mut out),
         Err(no_grant(Operation::Text))

@@ -12,7 +12,7 @@ use pgseal_evaluator::engine::{most_memory, Engine};
 use pgseal_evaluator::os::LockedHeap;
 use pgseal_evaluator_proto::{
     AggregateRequest, Batch, Collation, ComparisonRequest, ConversionRequest, OperationRequest,
-    Program, Request, Unary,
+    Program, Request,
 };
 use pgseal_value::{AggregateKind, Value};
 
@@ -90,26 +90,21 @@ fn of_two<'a>(left: &'a [u8], right: &'a [u8], both: &'a [&'a [u8]]) -> Vec<Requ
     ]
 }
 
-fn of_one(cell: &[u8]) -> Vec<Request<'_>> {
-    let unary = |op| {
-        Request::Operation(OperationRequest::Unary {
-            op,
-            collation: UTF8,
-            cell,
+fn of_one<'a>(cell: &'a [u8], alone: &'a [&'a [u8]]) -> Vec<Request<'a>> {
+    let computed = |program: &'a [u8]| {
+        Request::Operation(OperationRequest::Compute {
+            program: Program::parse(program, 1).unwrap(),
+            operands: items(alone),
         })
     };
     vec![
         Request::Comparison(ComparisonRequest::Hash { seed: 0, cell }),
-        unary(Unary::Lower),
-        unary(Unary::Upper),
+        computed(b"$(lC.UTF-8)"),
+        computed(b"$(uC.UTF-8)"),
+        computed(b"$(s2)"),
         Request::Operation(OperationRequest::LikeEscape {
             escape: "#",
             pattern: cell,
-        }),
-        Request::Operation(OperationRequest::Substring {
-            from: 2,
-            len: None,
-            cell,
         }),
         Request::Operation(OperationRequest::Length(cell)),
         Request::Conversion(ConversionRequest::Decrypt(cell)),
@@ -149,7 +144,9 @@ fn no_request_takes_more_than_is_asked_for() {
     let plain = vec![b'x'; LONG];
     let mut requests = of_two(&text, &other, &pair);
     requests.extend(of_two(&bytes, &bytes, &pair));
-    requests.extend(of_one(&text).into_iter().chain(of_one(&other)));
+    let (first, second): ([&[u8]; 1], [&[u8]; 1]) = ([&text], [&other]);
+    requests.extend(of_one(&text, &first));
+    requests.extend(of_one(&other, &second));
     requests.extend(of_many(&four).into_iter().chain(of_many(&short)));
     requests.push(Request::Operation(OperationRequest::Compute {
         program: Program::parse(b"$$|$|$|", 4).unwrap(),

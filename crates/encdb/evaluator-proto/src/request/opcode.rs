@@ -15,7 +15,6 @@ pub const ARITHMETIC: u8 = 0x20;
 pub const UNARY: u8 = 0x21;
 pub const CONCAT: u8 = 0x22;
 pub const LIKE: u8 = 0x23;
-pub const SUBSTRING: u8 = 0x24;
 pub const LENGTH: u8 = 0x25;
 pub const EXTRACT: u8 = 0x26;
 pub const CAST: u8 = 0x27;

@@ -16,10 +16,6 @@ pub enum Unary {
     Negate = 1,
     /// `abs(x)`
     Absolute = 2,
-    /// `lower(x)`
-    Lower = 3,
-    /// `upper(x)`
-    Upper = 4,
 }
 
 /// An operator or function of cells.
@@ -45,8 +41,6 @@ pub enum OperationRequest<'a> {
     Unary {
         /// The function.
         op: Unary,
-        /// The collation of lower and upper.
-        collation: Collation<'a>,
         /// The cell.
         cell: &'a [u8],
     },
@@ -73,15 +67,6 @@ pub enum OperationRequest<'a> {
         /// The pattern.
         pattern: &'a [u8],
     },
-    /// Takes a part of a text or of bytes; answered by `Cell`.
-    Substring {
-        /// The place of the first character or byte, from 1 on.
-        from: i32,
-        /// The length; none is to the end.
-        len: Option<i32>,
-        /// The cell.
-        cell: &'a [u8],
-    },
     /// Counts characters or bytes; answered by `Cell`, an integer.
     Length(&'a [u8]),
     /// Takes a field of a date or instant; answered by `Cell`, a numeric, or `Null`.
@@ -98,8 +83,8 @@ pub enum OperationRequest<'a> {
         /// The cell.
         cell: &'a [u8],
     },
-    /// Runs operators and casts one on another, and makes no cell for what is made on the way;
-    /// answered by `Cell` or `Null`.
+    /// Runs operators, casts and functions one on another, and makes no cell for what is made on
+    /// the way; answered by `Cell` or `Null`.
     Compute {
         /// The program that is run with the operands.
         program: Program<'a>,
@@ -118,7 +103,6 @@ impl<'a> OperationRequest<'a> {
             },
             opcode::UNARY => Self::Unary {
                 op: unary(reader.u8()?)?,
-                collation: collation(reader)?,
                 cell: reader.bytes()?,
             },
             opcode::CONCAT => Self::Concat {
@@ -126,7 +110,6 @@ impl<'a> OperationRequest<'a> {
                 right: reader.bytes()?,
             },
             opcode::LIKE => like(reader)?,
-            opcode::SUBSTRING => substring(reader)?,
             opcode::LENGTH => Self::Length(reader.bytes()?),
             opcode::EXTRACT => Self::Extract {
                 field: field(reader.u8()?)?,
@@ -154,15 +137,7 @@ impl<'a> OperationRequest<'a> {
             Self::Arithmetic { op, left, right } => {
                 put_call(into, &[opcode::ARITHMETIC, operator(op)], &[left, right]);
             }
-            Self::Unary {
-                op,
-                collation,
-                cell,
-            } => {
-                into.extend_from_slice(&[opcode::UNARY, op as u8]);
-                put_collation(into, collation);
-                put_bytes(into, cell);
-            }
+            Self::Unary { op, cell } => put_call(into, &[opcode::UNARY, op as u8], &[cell]),
             Self::Concat { left, right } => put_call(into, &[opcode::CONCAT], &[left, right]),
             Self::Like {
                 insensitive,
@@ -179,12 +154,6 @@ impl<'a> OperationRequest<'a> {
             Self::AddInterval { interval, cell } => {
                 into.push(opcode::ADD_INTERVAL);
                 put_interval(into, interval);
-                put_bytes(into, cell);
-            }
-            Self::Substring { from, len, cell } => {
-                into.extend_from_slice(&[opcode::SUBSTRING, u8::from(len.is_some())]);
-                into.extend_from_slice(&from.to_le_bytes());
-                into.extend_from_slice(&len.unwrap_or(0).to_le_bytes());
                 put_bytes(into, cell);
             }
             Self::Length(cell) => put_call(into, &[opcode::LENGTH], &[cell]),
@@ -216,14 +185,6 @@ fn like<'a>(reader: &mut Reader<'a>) -> Result<OperationRequest<'a>, Malformed> 
         text: reader.bytes()?,
         pattern: reader.bytes()?,
     })
-}
-
-fn substring<'a>(reader: &mut Reader<'a>) -> Result<OperationRequest<'a>, Malformed> {
-    let bounded = reader.flag()?;
-    let (from, len) = (reader.i32()?, reader.i32()?);
-    let cell = reader.bytes()?;
-    let len = optional(bounded, len, 0)?;
-    Ok(OperationRequest::Substring { from, len, cell })
 }
 
 fn compute<'a>(reader: &mut Reader<'a>) -> Result<OperationRequest<'a>, Malformed> {
@@ -259,7 +220,7 @@ fn operator(op: Arithmetic) -> u8 {
 }
 
 fn unary(byte: u8) -> Result<Unary, Malformed> {
-    const ALL: [Unary; 4] = [Unary::Negate, Unary::Absolute, Unary::Lower, Unary::Upper];
+    const ALL: [Unary; 2] = [Unary::Negate, Unary::Absolute];
     numbered(byte, &ALL, |op| op as u8)
 }
 

@@ -139,22 +139,12 @@ impl Connection {
             OperationRequest::Concat { left, right } => {
                 self.concat(left, right, out).map(|()| true)?
             }
-            OperationRequest::Unary {
-                op,
-                collation,
-                cell,
-            } => {
-                let collation = self.collation(collation)?;
-                self.apply(op, cell, collation, out)?
-            }
+            OperationRequest::Unary { op, cell } => self.apply(op, cell, out)?,
             OperationRequest::AddInterval { interval, cell } => {
                 self.add_interval(interval, cell, out)?
             }
             OperationRequest::LikeEscape { escape, pattern } => {
                 self.like_escape(pattern, escape, out)?
-            }
-            OperationRequest::Substring { from, len, cell } => {
-                self.substring(cell, from, len, out)?
             }
             OperationRequest::Length(cell) => self.length(cell, out)?,
             OperationRequest::Extract { field, cell } => self.extract(field, cell, out)?,

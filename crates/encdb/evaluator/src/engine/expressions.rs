@@ -1,8 +1,9 @@
-//! Compiled expressions: operators and casts one on another. What is made on the way is not sealed;
-//! of each step is asked whether the session may as if it were, and it counts as derived.
+//! Compiled expressions: operators, casts and functions one on another. What is made on the way is
+//! not sealed; of each step is asked whether the session may as if it were, and it counts as
+//! derived.
 
 use pgseal_cell::grant::Operation;
-use pgseal_evaluator_proto::{Items, Program, Refusal, Step};
+use pgseal_evaluator_proto::{Items, Program, Refusal, Step, TextStep};
 use pgseal_value::{Value, ValueError};
 
 use super::cells::{At, Cells, Side};
@@ -75,12 +76,38 @@ impl Connection {
                 Step::Cast(to) => self.take_one(Operation::Cast, &mut stack, |value| {
                     pgseal_value::cast(value, to).map(Some)
                 })?,
+                Step::Text(step) => self.text_step(step, &mut stack)?,
             };
             stack.push(made.map(Operand::Made));
         }
         match stack.pop().flatten() {
             Some(Operand::Made(made)) => self.seal_if_any(Some(made), into),
             _ => Ok(false),
+        }
+    }
+
+    /// A function of text.
+    fn text_step(
+        &mut self,
+        step: TextStep<'_>,
+        stack: &mut Stack<'_>,
+    ) -> Result<Option<Made>, Refusal> {
+        match step {
+            TextStep::Substring { from, len } => self.take_one(Operation::Text, stack, |value| {
+                pgseal_value::substring(value, from, len).map(Some)
+            }),
+            TextStep::Lower(collation) => {
+                let rules = self.rules(collation)?;
+                self.take_one(Operation::Text, stack, |value| {
+                    pgseal_value::lower(value, &*rules).map(Some)
+                })
+            }
+            TextStep::Upper(collation) => {
+                let rules = self.rules(collation)?;
+                self.take_one(Operation::Text, stack, |value| {
+                    pgseal_value::upper(value, &*rules).map(Some)
+                })
+            }
         }
     }
 

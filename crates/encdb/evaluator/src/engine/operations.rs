@@ -10,7 +10,7 @@ use pgseal_value::{Arithmetic, Field, Interval, Type, Value, ValueError};
 use super::cells::{At, Side};
 use super::counts::Asked;
 use super::expressions::{Made, Operand};
-use super::{CollationId, Connection};
+use super::{CollationId, Connection, SharedCollation};
 
 /// Where a probe is among `len` sorted values; `order` is that of one of them beside it.
 pub(super) fn position(
@@ -177,24 +177,11 @@ impl Connection {
     }
 
     /// A function of one cell to a cell of its type.
-    pub fn apply(
-        &mut self,
-        op: Unary,
-        cell: &[u8],
-        collation: CollationId,
-        into: &mut Vec<u8>,
-    ) -> Result<bool, Refusal> {
-        let operation = match op {
-            Unary::Negate | Unary::Absolute => Operation::Arithmetic,
-            Unary::Lower | Unary::Upper => Operation::Text,
-        };
-        let rules = self.collations.owned_rules(collation);
-        let result = self.unary(operation, cell, |value| {
+    pub fn apply(&mut self, op: Unary, cell: &[u8], into: &mut Vec<u8>) -> Result<bool, Refusal> {
+        let result = self.unary(Operation::Arithmetic, cell, |value| {
             match op {
                 Unary::Negate => pgseal_value::negate(value),
                 Unary::Absolute => pgseal_value::absolute(value),
-                Unary::Lower => pgseal_value::lower(value, &*rules),
-                Unary::Upper => pgseal_value::upper(value, &*rules),
             }
             .map(Some)
         })?;
@@ -229,20 +216,6 @@ impl Connection {
         let permit = self.access.may(Operation::CompareDerived, &[origin])?;
         let value = pgseal_value::like_escape(self.cells.read(at, &permit), escape)?;
         self.seal_if_any(Some(Made::new(value, origin.key)), into)
-    }
-
-    /// A part of a text or of bytes.
-    pub fn substring(
-        &mut self,
-        cell: &[u8],
-        from: i32,
-        len: Option<i32>,
-        into: &mut Vec<u8>,
-    ) -> Result<bool, Refusal> {
-        let result = self.unary(Operation::Text, cell, |value| {
-            pgseal_value::substring(value, from, len).map(Some)
-        })?;
-        self.seal_if_any(result, into)
     }
 
     /// How long a text or how many bytes, as a cell of int4.
@@ -292,6 +265,12 @@ impl Connection {
         let rules = insensitive.map(|collation| self.collations.rules(collation));
         let (text, pattern) = (self.cells.read(a, &permit), self.cells.read(b, &permit));
         Ok(pgseal_value::like(text, pattern, rules)?)
+    }
+
+    /// The rules of the collation of this name.
+    pub(super) fn rules(&mut self, collation: Collation<'_>) -> Result<SharedCollation, Refusal> {
+        let id = self.collation(collation)?;
+        Ok(self.collations.owned_rules(id))
     }
 
     /// The collation of this name, for this connection.

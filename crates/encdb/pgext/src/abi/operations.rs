@@ -1,14 +1,12 @@
 //! Operations that make new cells of cells.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 
 use pgseal_cell::Type;
-use pgseal_evaluator_proto::{
-    Collation, Items, OperationRequest, Program, Refusal, Request, Step, Unary,
-};
+use pgseal_evaluator_proto::{Items, OperationRequest, Program, Refusal, Request, Step, Unary};
 use pgseal_value::{Field, Interval};
 
-use super::{answer_cell, list, locale, put, report, shell, PgsealBytes};
+use super::{answer_cell, list, put, report, shell, PgsealBytes};
 use crate::shell::{Failure, Shell};
 
 /// PostgreSQL's interval.
@@ -78,26 +76,6 @@ interface! {
         };
         let request = Request::Operation(OperationRequest::Unary {
             op,
-            collation: Collation::C,
-            cell: cell.get(),
-        });
-        answer_cell(&request, result)
-    }
-
-    /// Returns a text in lower or upper case.
-    fn pgseal_change_case(
-        cell: PgsealBytes,
-        upper: c_int,
-        name: *const c_char,
-        result: *mut PgsealBytes,
-    ) -> c_int {
-        let collation = match locale(name) {
-            Ok(collation) => collation,
-            Err(failure) => return report(shell(), Err(failure)),
-        };
-        let request = Request::Operation(OperationRequest::Unary {
-            op: if upper == 0 { Unary::Lower } else { Unary::Upper },
-            collation,
             cell: cell.get(),
         });
         answer_cell(&request, result)
@@ -127,7 +105,7 @@ interface! {
         put(shell, outcome, result)
     }
 
-    /// Applies operators and casts one on another; an operand without bytes is NULL.
+    /// Applies operators, casts and functions one on another; an operand without bytes is NULL.
     fn pgseal_compute(
         program: PgsealBytes,
         operands: *const PgsealBytes,
@@ -170,21 +148,6 @@ interface! {
         let request = Request::Operation(OperationRequest::LikeEscape {
             escape,
             pattern: pattern.get(),
-        });
-        answer_cell(&request, result)
-    }
-
-    /// Returns a part of a text; without a length, to its end.
-    fn pgseal_substring(
-        cell: PgsealBytes,
-        from: i32,
-        length: *const i32,
-        result: *mut PgsealBytes,
-    ) -> c_int {
-        let request = Request::Operation(OperationRequest::Substring {
-            from,
-            len: length.as_ref().copied(),
-            cell: cell.get(),
         });
         answer_cell(&request, result)
     }
