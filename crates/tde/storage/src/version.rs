@@ -46,16 +46,7 @@ mod tests {
         for known in ["15", "15.8", "16.14", "17.12 (Debian 17.12-1)", "18beta1"] {
             assert_eq!(check(known), Ok(()), "{known}");
         }
-        for unknown in [
-            "",
-            "x",
-            "9.6",
-            "1",
-            "14.23",
-            "19rc1",
-            "150",
-            "4294967311",
-        ] {
+        for unknown in ["", "x", "9.6", "1", "14.23", "19rc1", "150", "4294967311"] {
             assert_eq!(
                 check(unknown),
                 Err(Unsupported(unknown.into())),
@@ -67,8 +58,7 @@ mod tests {
     #[test]
     fn the_sentence_names_the_list() {
         let said = Unsupported("19rc1".into()).to_string();
-        assert!(
-            said.contains("PostgreSQL 19rc1, and pgseal encrypts clusters of 15, 16, 17 and 18 only")
-        );
+        assert!(said
+            .contains("PostgreSQL 19rc1, and pgseal encrypts clusters of 15, 16, 17 and 18 only"));
     }
 }
