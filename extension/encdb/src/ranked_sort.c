@@ -4,7 +4,7 @@
  *	  sorts by these numbers.
  *
  * 1. PostgreSQL's own sort gets ranks for its first key only, and not while it merges what it wrote to disk (sort.c). There each
- *	  comparison is a request. ranked_sort_plan.c says where this node stands.
+ *	  comparison is a request. ranked_sort_plan.c says where this node is used.
  * 2. All rows are read first. Copies of the cells are kept meanwhile, up to the memory that a sort may take.
  * 3. A key whose cells take more, or that the evaluator refuses to rank, is sorted by as PostgreSQL would, which raises the
  *	  refusal if two of these cells are to be compared.

@@ -1,6 +1,6 @@
 /*
  * ranked_sort_plan.c
- *	  Where the node "encdb sort" stands in the place of a sort: where PostgreSQL's own would compare cells one by one.
+ *	  Where the node "encdb sort" takes the place of a sort: where PostgreSQL's own would compare cells one by one.
  *
  * That is with a second key, and where rows are written to disk and merged. A sort by one key that fits into memory ranks its
  * cells by itself (sort.c).
