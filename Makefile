@@ -188,7 +188,7 @@ docs:
 	scripts/install-deps.sh build docs
 	$(RELEASE)
 	$(PYTHON) scripts/diagrams.py
-	$(TARGET)/release/pgseal-pages target/pages
+	$(TARGET)/release/pgseal-pages target/pages $$(git log -1 --format=%cs)
 	mdbook=$$(scripts/fetch-mdbook.sh) && $(PYTHON) scripts/book.py "$${mdbook##*: }" target/pages/book
 
 clean:

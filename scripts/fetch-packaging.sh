@@ -35,13 +35,14 @@ if ! "$into/bin/nfpm" --version 2>/dev/null | grep -qF "$nfpm"; then
     command -v go >/dev/null || die "go is missing; install it (Debian: apt-get install golang-go) and run this again"
     (cd / && GOBIN=$into/bin GOFLAGS=-trimpath nice go install -ldflags "-X main.version=$nfpm" "github.com/goreleaser/nfpm/v2/cmd/nfpm@v$nfpm")
 fi
+# Each C file of a crate starts zig: not by way of Python, which takes longer to start.
 cat >"$into/bin/cargo-zigbuild" <<END
 #!/bin/sh
-PYTHONPATH=$into/python exec $into/python/bin/cargo-zigbuild "\$@"
+CARGO_ZIGBUILD_ZIG_PATH=$into/python/ziglang/zig exec $into/python/bin/cargo-zigbuild "\$@"
 END
 cat >"$into/bin/zig" <<END
 #!/bin/sh
-PYTHONPATH=$into/python exec python3 -m ziglang "\$@"
+exec $into/python/ziglang/zig "\$@"
 END
 chmod 755 "$into/bin/cargo-zigbuild" "$into/bin/zig"
 for arch in "$@"; do

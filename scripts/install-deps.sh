@@ -43,8 +43,8 @@ kubernetes_packages=(bubblewrap git iproute2 mmdebstrap openssl python3-jsonsche
 command -v go >/dev/null || kubernetes_packages+=(golang-go)
 other_backups_packages=(postgresql-15 lz4)
 # Go from elsewhere does as well. The compilers of the other processor are zig's; its binutils cut what debuggers read.
-packages_packages=(apparmor binutils bubblewrap binutils-aarch64-linux-gnu git gnupg mmdebstrap python3-pip python3-venv rpm rpmlint selinux-policy-dev
-    util-linux xz-utils)
+packages_packages=(apparmor binutils bubblewrap binutils-aarch64-linux-gnu cpio git gnupg man-db mmdebstrap python3-pip python3-venv rpm
+    selinux-policy-dev util-linux xz-utils)
 command -v go >/dev/null || packages_packages+=(golang-go)
 patroni_packages=(postgresql-15 patroni etcd-server)
 pgbackrest_packages=(postgresql-15 pgbackrest)

@@ -49,9 +49,11 @@ version_of_tree() {
     fi
 }
 
-# The programs and libraries of one processor, in $target/$1-unknown-linux-gnu/release; the wrappers' program beside, static.
-build() {
+# Builds programs and libraries of one processor into $target/$1-unknown-linux-gnu/release. All packages are named whatever is built:
+# with others their dependencies would have other features, and would be compiled again.
+compile() {
     local arch=$1 maps
+    shift
     maps="-ffile-prefix-map=$PWD=/usr/src/pgseal -ffile-prefix-map=$cargo_home=/usr/src/cargo"
     export PATH=$tools:$PATH CARGO_TARGET_DIR=$target
     export RUSTFLAGS="--remap-path-prefix=$PWD=/usr/src/pgseal --remap-path-prefix=$cargo_home=/usr/src/cargo -Clink-arg=-Wl,--build-id=sha1"
@@ -59,10 +61,24 @@ build() {
     # Build scripts run again when this changes, though nothing depends on it.
     unset SOURCE_DATE_EPOCH
     # shellcheck disable=SC2046  # several words
-    nice cargo auditable zigbuild --release --locked --target "$arch-unknown-linux-gnu.$glibc" --lib \
-        $(printf -- '-p pgseal-%s ' preload evaluator bench kms proxy client-library in-process pgext) -p pgseal \
-        $(printf -- '--bin pgseal%s ' '' -evaluator -bench -kms -proxy) ${features:+--features "$features"}
-    nice cargo auditable zigbuild --release --locked --target "$arch-unknown-linux-musl" -p pgseal-wrapper --bin pgseal-twin
+    nice cargo auditable zigbuild --release --locked --target "$arch-unknown-linux-gnu.$glibc" \
+        $(printf -- '-p pgseal-%s ' preload evaluator bench kms pages proxy client-library in-process pgext) -p pgseal \
+        ${features:+--features "$features"} "$@"
+}
+
+# What the packages of one processor hold; the wrappers' program beside, static.
+build() {
+    # shellcheck disable=SC2046  # several words
+    compile "$1" --lib $(printf -- '--bin pgseal%s ' '' -evaluator -bench -kms -proxy)
+    nice cargo auditable zigbuild --release --locked --target "$1-unknown-linux-musl" -p pgseal-wrapper --bin pgseal-twin
+}
+
+# Man pages and completions are the same for all processors; this machine's runs what writes them.
+pages() {
+    local arch
+    arch=$(uname -m)
+    (compile "$arch" --bin pgseal-pages)
+    "$target/$arch-unknown-linux-gnu/release/pgseal-pages" "$target/pages" "$(date --date "@$SOURCE_DATE_EPOCH" +%F)"
 }
 
 # The C compiler for the extensions of one processor.
@@ -70,6 +86,7 @@ compiler() {
     echo "$tools/zig cc -target $1-linux-gnu.$glibc -ffile-prefix-map=$PWD=/usr/src/pgseal -ffile-prefix-map=$cache=/usr/src"
 }
 
+# Without an rpath: it would be the directory of the PostgreSQL that they are built with, on this machine.
 extensions() {
     local arch=$1 major=$2 extension directory
     for extension in encdb encdb_btree pgseal; do
@@ -77,7 +94,7 @@ extensions() {
         rm -rf "$directory"
         mkdir -p "$directory/src" "$directory/root"
         make --no-print-directory -s -C "$directory" -f "$PWD/extension/$extension/Makefile" install DESTDIR="$directory/root" \
-            PG_CONFIG="$cache/pg/$major/inst/bin/pg_config" CC="$(compiler "$arch")" \
+            PG_CONFIG="$cache/pg/$major/inst/bin/pg_config" CC="$(compiler "$arch")" enable_rpath=no \
             PGSEAL_PGEXT="$target/$arch-unknown-linux-gnu/release/libpgseal_pgext.a"
     done
 }
@@ -117,6 +134,18 @@ put_man_pages() {
     done
 }
 
+# Completions of a program, where the distributions of the format have those of zsh.
+put_completions() {
+    local root=$1/usr/share format=$2 program=$3 from=$target/pages/completions zsh
+    case $format in
+        deb) zsh=vendor-completions ;;
+        rpm) zsh=site-functions ;;
+    esac
+    install -D -m 644 "$from/$program.bash" "$root/bash-completion/completions/$program"
+    install -D -m 644 "$from/$program.fish" "$root/fish/vendor_completions.d/$program.fish"
+    install -D -m 644 "$from/_$program" "$root/zsh/$zsh/_$program"
+}
+
 put_documents() {
     local root=$1 name=$2
     install -D -m 644 LICENSE "$root/usr/share/doc/$name/copyright"
@@ -139,19 +168,14 @@ stage_pgseal() {
     install -D -m 644 -t "$root/usr/share/pgseal/apparmor" packaging/apparmor/pgseal
     install -D -m 644 -t "$root/usr/share/pgseal/selinux" packaging/selinux/pgseal.*
     install -D -m 755 packaging/debian/pgseal-divert "$root/usr/sbin/pgseal-divert"
-    put_man_pages "$root" "$target"/pages/man7/*.7
+    put_man_pages "$root" "$target"/pages/man7/*.7 packaging/debian/pgseal-divert.8
     for file in "$target"/pages/man1/*.1; do
         case $file in
             */pgseal-evaluator*) ;;
             *) put_man_pages "$root" "$file" ;;
         esac
     done
-    install -D -m 644 "$target/pages/completions/pgseal.bash" "$root/usr/share/bash-completion/completions/pgseal"
-    install -D -m 644 "$target/pages/completions/pgseal.fish" "$root/usr/share/fish/vendor_completions.d/pgseal.fish"
-    case $format in
-        deb) install -D -m 644 "$target/pages/completions/_pgseal" "$root/usr/share/zsh/vendor-completions/_pgseal" ;;
-        rpm) install -D -m 644 "$target/pages/completions/_pgseal" "$root/usr/share/zsh/site-functions/_pgseal" ;;
-    esac
+    put_completions "$root" "$format" pgseal
 }
 
 stage_pgseal-kms() {
@@ -177,6 +201,7 @@ stage_pgseal-evaluator() {
     put_elf 755 "$3/pgseal-evaluator" "$1/usr/bin/pgseal-evaluator" "$2"
     put_units "$1" pgseal-evaluator.service
     put_man_pages "$1" "$target"/pages/man1/pgseal-evaluator*.1
+    put_completions "$1" "$4" pgseal-evaluator
 }
 
 # One extension, or two, of a major version: where PGDG's packages of the format have them.
@@ -254,7 +279,7 @@ for major in "${majors[@]}"; do
 done
 rm -rf "$out" "$target/stage" "$target/debug" "$target/pages"
 mkdir -p "$out"
-nice cargo run --quiet --locked --package pgseal-pages -- "$target/pages"
+pages
 for arch in "${arches[@]}"; do
     (build "$arch")
     for major in "${majors[@]}"; do

@@ -27,13 +27,14 @@ fn write_page(dir: &Path, command: &Command, depth: usize, list: &mut String) ->
     visible(command).try_for_each(|below| write_page(dir, below, depth + 1, list))
 }
 
-fn visible(command: &Command) -> impl Iterator<Item = &Command> {
+/// Returns the subcommands that help shows.
+pub fn visible(command: &Command) -> impl Iterator<Item = &Command> {
     let commands = command.get_subcommands();
     commands.filter(|command| !command.is_hide_set())
 }
 
-/// The name of a command's man page.
-fn file(command: &Command) -> &str {
+/// Returns the name of a command's man page.
+pub fn file(command: &Command) -> &str {
     let name = command.get_display_name();
     name.unwrap_or_else(|| command.get_name())
 }

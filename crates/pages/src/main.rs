@@ -1,6 +1,7 @@
 //! Writes what is made of the parsers of command lines: man pages and shell completions, which
-//! packages install, and the pages of commands in the book. `pgseal-pages DIRECTORY` makes `man1`,
-//! `man7`, `completions` and `book` in the directory.
+//! packages install, and the pages of commands in the book. `pgseal-pages DIRECTORY DATE` makes
+//! `man1`, `man7`, `completions` and `book` in the directory. DATE is that of the man pages, such
+//! as 2026-11-29.
 //!
 //! It is a program of its own because nobody who runs pgseal needs the generators.
 
@@ -17,24 +18,32 @@ use std::path::{Path, PathBuf};
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::roff::{roman, Roff};
-use pgseal_command::topic::TOPICS;
+use clap_mangen::Man;
+use pgseal_command::topic::{Topic, TOPICS};
 use pgseal_evaluator::cli::Cli as Evaluator;
 use pgseal_proxy::cli::{Exec, Proxy};
 
+/// What a man page's footer names beside its date.
+const SOURCE: &str = concat!("pgseal ", env!("CARGO_PKG_VERSION"));
+/// What a man page's header calls all of them.
+const MANUAL: &str = "Manual of pgseal";
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let directory = env::args_os().nth(1).map(PathBuf::from);
-    let directory = directory.ok_or("usage: pgseal-pages DIRECTORY")?;
-    man_pages(&directory.join("man1"))?;
-    man_pages_of_topics(&directory.join("man7"))?;
+    let mut arguments = env::args().skip(1);
+    let (Some(directory), Some(date)) = (arguments.next(), arguments.next()) else {
+        return Err("usage: pgseal-pages DIRECTORY DATE".into());
+    };
+    let directory = PathBuf::from(directory);
+    man_pages(&directory.join("man1"), &date)?;
+    man_pages_of_topics(&directory.join("man7"), &date)?;
     completions(&directory.join("completions"))?;
-    book::write(&directory.join("book"), parsers())?;
+    book::write(&directory.join("book"), [pgseal(), evaluator()])?;
     Ok(())
 }
 
-/// Returns the parser of each program that people start.
-fn parsers() -> [Command; 2] {
-    let evaluator = Evaluator::command().name("pgseal-evaluator");
-    [pgseal(), evaluator]
+/// Returns the parser of the evaluator.
+fn evaluator() -> Command {
+    Evaluator::command().name("pgseal-evaluator")
 }
 
 /// Returns the parser of `pgseal`, with those of its subcommands that are programs of their own in
@@ -53,21 +62,40 @@ fn pgseal() -> Command {
 }
 
 /// Writes one page for each command and subcommand, such as `pgseal-key-rotate.1`.
-fn man_pages(directory: &Path) -> io::Result<()> {
+fn man_pages(directory: &Path, date: &str) -> io::Result<()> {
     fs::create_dir_all(directory)?;
-    for parser in parsers() {
-        clap_mangen::generate_to(parser, directory)?;
+    let topics = TOPICS.iter().map(|topic| format!("{}(7)", name_of(topic)));
+    let topics = topics.collect();
+    for (parser, see_also) in [(pgseal(), topics), (evaluator(), vec![])] {
+        let mut parser = parser.disable_help_subcommand(true);
+        parser.build();
+        write_page(directory, date, &parser, &see_also)?;
     }
     Ok(())
 }
 
+/// Writes the pages of a command and of those below it, each of which refers to the one above.
+fn write_page(dir: &Path, date: &str, command: &Command, see_also: &[String]) -> io::Result<()> {
+    let page = Man::new(command.clone()).date(date);
+    let page = page.source(SOURCE).manual(MANUAL);
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    if !see_also.is_empty() {
+        let mut end = Roff::new();
+        refer(&mut end, see_also);
+        end.to_writer(&mut text)?;
+    }
+    fs::write(dir.join(page.get_filename()), text)?;
+    let above = [format!("{}(1)", book::file(command))];
+    book::visible(command).try_for_each(|below| write_page(dir, date, below, &above))
+}
 /// Writes one page for each topic of `pgseal help`, such as `pgseal-keys.7`.
-fn man_pages_of_topics(directory: &Path) -> io::Result<()> {
+fn man_pages_of_topics(directory: &Path, date: &str) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     for topic in &TOPICS {
-        let name = format!("pgseal-{}", topic.name);
+        let name = name_of(topic);
         let mut page = Roff::new();
-        page.control("TH", [name.as_str(), "7"]);
+        page.control("TH", [&name, "7", date, SOURCE, MANUAL]);
         page.control("SH", ["NAME"]);
         page.text([roman(format!("{name} - {}", topic.about))]);
         page.control("SH", ["DESCRIPTION"]);
@@ -76,15 +104,30 @@ fn man_pages_of_topics(directory: &Path) -> io::Result<()> {
             page.text([roman(line)]);
         }
         page.control("fi", []);
-        fs::write(directory.join(format!("{name}.7")), page.to_roff())?;
+        refer(&mut page, &["pgseal(1)".to_owned()]);
+        fs::write(directory.join(format!("{name}.7")), page.render())?;
     }
     Ok(())
 }
 
+/// Returns the name of a topic's man page.
+fn name_of(topic: &Topic) -> String {
+    format!("pgseal-{}", topic.name)
+}
+
+/// Refers to other pages at the end of one.
+fn refer(page: &mut Roff, pages: &[String]) {
+    page.control("SH", ["SEE ALSO"]);
+    page.text([roman(pages.join(", "))]);
+}
+
 fn completions(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
-    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, &mut pgseal(), "pgseal", directory)?;
+    for mut parser in [pgseal(), evaluator()] {
+        let name = parser.get_name().to_owned();
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            clap_complete::generate_to(shell, &mut parser, &name, directory)?;
+        }
     }
     Ok(())
 }
@@ -109,8 +152,8 @@ mod tests {
     fn each_man_page_is_a_page_of_the_book() {
         let directory = tempfile::tempdir().expect("a directory");
         let (man, book) = (directory.path().join("man"), directory.path().join("book"));
-        man_pages(&man).expect("man pages");
-        book::write(&book, parsers()).expect("the book's pages");
+        man_pages(&man, "2026-11-29").expect("man pages");
+        book::write(&book, [pgseal(), evaluator()]).expect("the book's pages");
         let pages = names(&man);
         assert_eq!(pages, names(&book));
         for name in [
@@ -124,14 +167,54 @@ mod tests {
     }
 
     #[test]
+    fn the_titles_name_date_source_and_manual() {
+        let directory = tempfile::tempdir().expect("a directory");
+        man_pages(directory.path(), "2026-11-29").expect("man pages");
+        man_pages_of_topics(directory.path(), "2026-11-29").expect("man pages");
+        let expected = format!("2026-11-29 \"{SOURCE}\" \"{MANUAL}\"");
+        for name in ["pgseal.1", "pgseal-client-exec.1", "pgseal-keys.7"] {
+            let page = fs::read_to_string(directory.path().join(name)).expect("it is written");
+            let title = page.lines().find(|line| line.starts_with(".TH"));
+            let (page, section) = name.split_once('.').expect("a section");
+            let expected = format!(".TH {page} {section} {expected}");
+            assert_eq!(title, Some(expected.as_str()));
+        }
+    }
+
+    #[test]
+    fn a_page_refers_to_the_command_above_and_the_first_to_the_topics() {
+        let directory = tempfile::tempdir().expect("a directory");
+        man_pages(directory.path(), "2026-11-29").expect("man pages");
+        for (name, expected) in [
+            ("pgseal-key-rotate", Some("pgseal\\-key(1)")),
+            ("pgseal-evaluator-log", Some("pgseal\\-evaluator(1)")),
+            ("pgseal-evaluator", None),
+        ] {
+            let page = fs::read_to_string(directory.path().join(format!("{name}.1")));
+            let page = page.expect("it is written");
+            let end = page.split_once(".SH \"SEE ALSO\"\n").map(|(_, end)| end);
+            assert_eq!(end.map(str::trim_end), expected, "{name}");
+        }
+        let page = fs::read_to_string(directory.path().join("pgseal.1")).expect("it is written");
+        for topic in &TOPICS {
+            let name = format!("{}(7)", name_of(topic).replace('-', "\\-"));
+            assert!(page.contains(&name), "{name}");
+        }
+    }
+
+    #[test]
     fn a_topic_is_a_man_page_with_its_text() {
         let directory = tempfile::tempdir().expect("a directory");
-        man_pages_of_topics(directory.path()).expect("man pages");
+        man_pages_of_topics(directory.path(), "2026-11-29").expect("man pages");
         assert_eq!(names(directory.path()).len(), TOPICS.len());
         let page = fs::read_to_string(directory.path().join("pgseal-exit-codes.7"));
         let page = page.expect("it is written");
         assert!(
             page.contains("\n  10   the server or its evaluator refused\n"),
+            "{page}"
+        );
+        assert!(
+            !page.replace("Aq \\(aq\n.el .ds Aq '", "").contains('\''),
             "{page}"
         );
     }
