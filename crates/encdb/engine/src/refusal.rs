@@ -13,6 +13,13 @@ pub enum Refusal {
          would see: give the value of the whole expression as one parameter; nothing was sent"
     )]
     Expression,
+    /// The server's clock, or one of its names, meets an encrypted column.
+    #[error(
+        "a value that the server gives, such as now(), CURRENT_DATE or CURRENT_USER, meets an \
+         encrypted column, and the server does not compare or store it there: give the time or \
+         the name as a parameter; nothing was sent"
+    )]
+    Servers,
     /// Nothing says what a literal or parameter is for.
     #[error(
         "nothing says whether a literal or a parameter of this statement ({0}) is for an \
@@ -150,7 +157,7 @@ impl Refusal {
             Self::Expression | Self::Undecided(_) | Self::NoColumns(..) | Self::Cast(_) => "0A000",
             Self::CopyFile | Self::Code(_) | Self::Strings | Self::Nameless => "0A000",
             Self::Stale | Self::Loose | Self::OtherOrder(..) => "0A000",
-            Self::Function(_) | Self::Text => "0A000",
+            Self::Function(_) | Self::Text | Self::Servers => "0A000",
             Self::Copied(_) => "22P04",
             Self::Row(_, refusal) => refusal.sqlstate(),
             Self::Encoding => "22021",

@@ -161,14 +161,6 @@ fn create(encrypted: Encrypted, server: &mut Server<'_>) -> Result<(), BenchErro
         statements.push("CREATE EXTENSION encdb".to_owned());
     }
     statements.extend(TABLES.iter().map(|table| table.create(encrypted)));
-    let (date, number) = match encrypted {
-        Encrypted::None => ("date", "numeric"),
-        _ => ("enc_date", "enc_decimal"),
-    };
-    statements.push(format!(
-        "CREATE FUNCTION year({date}) RETURNS {number} IMMUTABLE LANGUAGE sql \
-         AS 'SELECT extract(year FROM $1)'"
-    ));
     let statements: Vec<_> = statements.iter().map(String::as_str).collect();
     server.sql(&statements).map(|_| ())
 }

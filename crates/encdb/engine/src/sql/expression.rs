@@ -9,10 +9,14 @@ use pg_query::protobuf::{a_const, AExpr, AExprKind, CaseExpr, Node, SubLink, Sub
 use pg_query::NodeEnum;
 use pgseal_client::Type;
 
+use super::calls::builtin_name;
+use super::constant::{constant_type, Use};
 use super::folding::{folded, is_same};
-use super::kind::{cast_cells, compares, is_cast_of_open, kind_of, star, subquery_output};
+use super::interval::is_interval;
+use super::kind::{cast_cells, compares, is_cast_of_open, kind_of, subquery_output};
 use super::literal::Cast;
 use super::parts::{has_open, has_plain, is_open, parts_mut};
+use super::rows::is_row;
 use super::scope::{last_name, name_of, Kind, Scope};
 use super::Rewriter;
 use crate::catalog::Cells;
@@ -28,6 +32,14 @@ pub(super) const OF_TEXT: [&str; 8] = [
     "length",
     "char_length",
     "like_escape",
+];
+
+/// PostgreSQL's functions that give the time.
+const CLOCK: [&str; 4] = [
+    "now",
+    "transaction_timestamp",
+    "statement_timestamp",
+    "clock_timestamp",
 ];
 
 /// The thing that a value meets.
@@ -161,9 +173,22 @@ impl Rewriter<'_> {
     }
 
     /// Goes through expressions whose values are compared with each other.
-    fn compared(&mut self, nodes: Vec<&mut Node>, scope: &Scope<'_>) -> Result<(), Refusal> {
+    pub(super) fn compared(
+        &mut self,
+        nodes: Vec<&mut Node>,
+        scope: &Scope<'_>,
+    ) -> Result<(), Refusal> {
         self.compare_alone(&nodes);
-        self.loosely(|this| this.group(nodes, scope))
+        let met = met_in(&nodes, scope);
+        let mut others = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let is_sealed = match &met {
+                Met::Cells(cells) => self.fold(node, cells, Use::Compared)?,
+                _ => false,
+            };
+            others.extend((!is_sealed).then_some(node));
+        }
+        self.loosely(|this| this.group_with(others, &met, scope))
     }
 
     /// Goes through expressions whose values meet each other.
@@ -172,19 +197,7 @@ impl Rewriter<'_> {
         nodes: Vec<&mut Node>,
         scope: &Scope<'_>,
     ) -> Result<(), Refusal> {
-        let deciding = Kind::common(nodes.iter().map(|node| deciding(node, scope)));
-        let kinds = nodes.iter().map(|node| kind_of(Some(node), scope));
-        let common = match deciding.is_encrypted() {
-            true => deciding,
-            false => Kind::common(kinds),
-        };
-        let met = match Met::of(&common) {
-            met if met.is_plain() => match nodes.iter().any(|node| has_plain(node, scope)) {
-                true => Met::Plain,
-                false => Met::Nothing,
-            },
-            met => met,
-        };
+        let met = met_in(&nodes, scope);
         self.group_with(nodes, &met, scope)
     }
 
@@ -210,6 +223,9 @@ impl Rewriter<'_> {
         cells: &Cells,
         scope: &Scope<'_>,
     ) -> Result<(), Refusal> {
+        if self.fold(node, cells, Use::Other)? {
+            return Ok(());
+        }
         if let Some(sealed) = self.sealed(node, cells, None, scope)? {
             node.node = Some(sealed);
             return Ok(());
@@ -239,6 +255,7 @@ impl Rewriter<'_> {
             NodeEnum::TypeCast(cast) if is_cast_of_open(cast, scope) => {
                 self.seal_cast(cast, cells, scope)
             }
+            inner if is_servers(inner) => Err(Refusal::Servers),
             NodeEnum::CaseExpr(case) => {
                 self.group_with(results(case), &with, scope)?;
                 self.conditions(case, scope)
@@ -305,6 +322,11 @@ impl Rewriter<'_> {
             Ok(AExprKind::AexprOpAny | AExprKind::AexprOpAll)
         );
         let computes = operator.kind == AExprKind::AexprOp as i32 && !compares(operator);
+        let used = match of_array {
+            true => Use::Other,
+            false if computes => Use::Computed,
+            false => Use::Compared,
+        };
         let is_equality = !of_array && compares(operator) && matches!(&*name, "=" | "<>");
         let (Some(left), Some(right)) = (&mut operator.lexpr, &mut operator.rexpr) else {
             let both = [&mut operator.lexpr, &mut operator.rexpr];
@@ -338,7 +360,7 @@ impl Rewriter<'_> {
                 } else {
                     met_by(&name, &cells, right)
                 };
-                self.seal_operand(right, (&cells, &met), &name, scope)?;
+                self.seal_operand(right, (&cells, &met), (&name, used), scope)?;
                 self.walk(left, scope)
             }
             (_, Kind::Cell(cells)) => {
@@ -346,7 +368,7 @@ impl Rewriter<'_> {
                     true => cells.element(),
                     false => cells.clone(),
                 };
-                self.seal_operand(left, (&cells, &met), &name, scope)?;
+                self.seal_operand(left, (&cells, &met), (&name, used), scope)?;
                 self.walk(right, scope)
             }
             _ if computes => self.group(vec![left, right], scope),
@@ -366,77 +388,19 @@ impl Rewriter<'_> {
         &mut self,
         node: &mut Node,
         (beside, met): (&Cells, &Cells),
-        operator: &str,
+        (operator, used): (&str, Use),
         scope: &Scope<'_>,
     ) -> Result<(), Refusal> {
-        let is_interval = matches!(&node.node, Some(NodeEnum::TypeCast(cast))
-            if cast.type_name.as_ref().is_some_and(|it| last_name(&it.names) == "interval"));
         let is_moved = matches!(
             beside.ty,
             Some(Type::Date | Type::Timestamp | Type::TimestampTz)
         );
-        match is_interval && is_moved && matches!(operator, "+" | "-") {
-            true => self.meet(node, &Met::Plain, scope),
+        if is_moved && matches!(operator, "+" | "-") && is_interval(node) {
+            return self.meet(node, &Met::Plain, scope);
+        }
+        match self.fold(node, met, used)? {
+            true => Ok(()),
             false => self.seal(node, met, scope),
-        }
-    }
-
-    /// Goes through comparisons of rows, column by column: with a row, or with a list of rows.
-    fn rows(
-        &mut self,
-        left: &mut Node,
-        right: &mut Node,
-        scope: &Scope<'_>,
-    ) -> Result<(), Refusal> {
-        let kinds = [&*left, &*right].map(|node| kind_of(Some(node), scope));
-        match (&mut left.node, &mut right.node) {
-            (Some(NodeEnum::RowExpr(left)), Some(NodeEnum::RowExpr(right))) => {
-                self.row_by_row(vec![&mut left.args, &mut right.args], scope)
-            }
-            (Some(NodeEnum::RowExpr(left)), Some(NodeEnum::List(list))) => {
-                let mut rows = vec![left.args.as_mut_slice()];
-                for item in &mut list.items {
-                    match &mut item.node {
-                        Some(NodeEnum::RowExpr(row)) => rows.push(&mut row.args),
-                        _ => return Err(Refusal::Undecided("a comparison of rows")),
-                    }
-                }
-                self.row_by_row(rows, scope)
-            }
-            _ if Kind::common(kinds).is_encrypted() => Err(Refusal::Expression),
-            _ => {
-                self.walk(left, scope)?;
-                self.walk(right, scope)
-            }
-        }
-    }
-
-    /// Goes through rows that are compared, column by column.
-    fn row_by_row(&mut self, rows: Vec<&mut [Node]>, scope: &Scope<'_>) -> Result<(), Refusal> {
-        let width = rows.first().map_or(0, |row| row.len());
-        let mut all = rows.iter().flat_map(|row| row.iter());
-        if rows.iter().any(|row| row.len() != width) || all.any(|it| star(Some(it)).is_some()) {
-            return Err(Refusal::Undecided("a comparison of rows"));
-        }
-        let mut rows: Vec<_> = rows.into_iter().map(|row| row.iter_mut()).collect();
-        for _ in 0..width {
-            let column: Vec<&mut Node> = rows.iter_mut().filter_map(Iterator::next).collect();
-            self.column_of_rows(column, scope)?;
-        }
-        Ok(())
-    }
-
-    /// Goes through one column of rows that are compared. Rows within rows are compared two by two.
-    fn column_of_rows(
-        &mut self,
-        mut column: Vec<&mut Node>,
-        scope: &Scope<'_>,
-    ) -> Result<(), Refusal> {
-        let has_rows = column.iter().any(|value| is_row(value));
-        match column.as_mut_slice() {
-            [left, right] if has_rows => self.rows(left, right, scope),
-            _ if has_rows => Err(Refusal::Undecided("a comparison of rows")),
-            _ => self.compared(column, scope),
         }
     }
 
@@ -459,7 +423,7 @@ impl Rewriter<'_> {
                 Kind::Cell(_) => self.walk(side, scope)?,
                 _ => {
                     let met = met_by(&name, &own, side);
-                    self.seal_operand(side, (&own, &met), &name, scope)?;
+                    self.seal_operand(side, (&own, &met), (&name, Use::Computed), scope)?;
                 }
             }
         }
@@ -525,6 +489,23 @@ impl Rewriter<'_> {
     }
 }
 
+/// Returns what expressions meet whose values meet each other.
+fn met_in(nodes: &[&mut Node], scope: &Scope<'_>) -> Met {
+    let deciding = Kind::common(nodes.iter().map(|node| deciding(node, scope)));
+    let kinds = nodes.iter().map(|node| kind_of(Some(node), scope));
+    let common = match deciding.is_encrypted() {
+        true => deciding,
+        false => Kind::common(kinds),
+    };
+    match Met::of(&common) {
+        met if met.is_plain() => match nodes.iter().any(|node| has_plain(node, scope)) {
+            true => Met::Plain,
+            false => Met::Nothing,
+        },
+        met => met,
+    }
+}
+
 /// Returns the kind by which an expression decides what it meets. A literal that is cast to encdb's
 /// own type takes the key of what it meets, if that is of the same type.
 fn deciding(node: &Node, scope: &Scope<'_>) -> Kind {
@@ -548,8 +529,18 @@ pub(super) fn results(case: &mut CaseExpr) -> Vec<&mut Node> {
     results
 }
 
-fn is_row(node: &Node) -> bool {
-    matches!(node.node, Some(NodeEnum::RowExpr(_)))
+/// Whether an expression is the server's clock or one of its names. The client's clock is not that
+/// of the server's transaction, so it is not put in its place.
+fn is_servers(node: &NodeEnum) -> bool {
+    match node {
+        NodeEnum::SqlvalueFunction(_) => true,
+        NodeEnum::FuncCall(call) => CLOCK.contains(&builtin_name(call)),
+        NodeEnum::TypeCast(cast) => {
+            let arg = cast.arg.as_deref().and_then(|arg| arg.node.as_ref());
+            arg.is_some_and(is_servers)
+        }
+        _ => false,
+    }
 }
 
 fn computes(operator: &AExpr) -> bool {
@@ -561,11 +552,19 @@ fn computes(operator: &AExpr) -> bool {
 
 /// Returns the cells that an operator takes beside these: a date is moved by a number of days.
 fn met_by(operator: &str, cells: &Cells, other: &Node) -> Cells {
-    let is_number = matches!(&other.node, Some(NodeEnum::AConst(it))
-        if matches!(it.val, Some(a_const::Val::Ival(_))));
-    match (operator, cells.ty) {
-        ("+", Some(Type::Date)) => cells.of(Type::Int4),
-        ("-", Some(Type::Date)) if is_number => cells.of(Type::Int4),
+    let ty = match &other.node {
+        Some(NodeEnum::AConst(it)) => {
+            matches!(it.val, Some(a_const::Val::Ival(_))).then_some(Type::Int4)
+        }
+        Some(NodeEnum::TypeCast(cast)) => {
+            let by = cast.type_name.as_ref().map(|it| Cast::read(it, false));
+            by.and_then(Result::ok).map(Cast::ty)
+        }
+        _ => constant_type(other),
+    };
+    match (operator, cells.ty, ty) {
+        ("+" | "-", Some(Type::Date), Some(Type::Int4)) => cells.of(Type::Int4),
+        ("+", Some(Type::Date), None) => cells.of(Type::Int4),
         _ => cells.clone(),
     }
 }

@@ -3,6 +3,7 @@
 use pg_query::protobuf::{a_const, AConst, FuncCall, Integer, Node};
 use pg_query::NodeEnum;
 use pgseal_client::Type;
+use pgseal_value::Field;
 
 use super::calls::{builtin_name, is_own};
 use super::code;
@@ -93,10 +94,17 @@ impl Rewriter<'_> {
                 self.columns(value.iter_mut(), &[Met::Cells(cells)], scope)
             }
             (_, all) if all.is_encrypted() => {
-                match call.args.iter().any(|it| has_open(it, scope)) {
-                    true => Err(Refusal::Function(last_name(&call.funcname).to_owned())),
-                    false => self.walk_all(&mut call.args, scope),
+                let is_field = name == "extract" && call.args.first().is_some_and(is_field);
+                let (plain, others) = call.args.split_at_mut(usize::from(is_field));
+                // A literal within an argument that is cells is sealed there.
+                let meets = |it: &Node| {
+                    has_open(it, scope) && !matches!(kind_of(Some(it), scope), Kind::Cell(_))
+                };
+                if others.iter().any(meets) {
+                    return Err(Refusal::Function(last_name(&call.funcname).to_owned()));
                 }
+                self.anchored(|this| this.walk_all(plain, scope))?;
+                self.walk_all(others, scope)
             }
             _ => match call.args.iter().any(|it| has_plain(it, scope)) {
                 true => self.anchored(|this| this.walk_all(&mut call.args, scope)),
@@ -203,6 +211,19 @@ impl Rewriter<'_> {
             false => self.walk_all(nodes, scope),
         }
     }
+}
+
+/// Whether an argument is the name of a field of `extract`, which is no secret.
+fn is_field(argument: &Node) -> bool {
+    let text = match &argument.node {
+        Some(NodeEnum::AConst(literal)) => match &literal.val {
+            Some(a_const::Val::Sval(text)) => &text.sval,
+            _ => return false,
+        },
+        _ => return false,
+    };
+    let mut fields = Field::ALL.iter();
+    fields.any(|field| field.name().eq_ignore_ascii_case(text))
 }
 
 /// Whether an argument is a whole number, or a parameter that is one.

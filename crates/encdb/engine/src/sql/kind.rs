@@ -10,6 +10,7 @@ use pg_query::NodeEnum;
 use pgseal_client::Type;
 
 use super::calls::{builtin_name, is_own};
+use super::constant::computed_type;
 use super::literal::Cast;
 use super::output::output_of;
 use super::parts::{has_open, parts_of};
@@ -196,11 +197,10 @@ fn of_operator(operator: &AExpr, scope: &Scope<'_>) -> Kind {
     match AExprKind::try_from(operator.kind) {
         Ok(AExprKind::AexprNullif) => derived(Kind::common(operands)),
         Ok(AExprKind::AexprOp) if COMPUTING.contains(&name) => {
-            let is_date = |kind: &Kind| matches!(kind, Kind::Cell(it) if it.ty == Some(Type::Date));
-            match operands.iter().filter(|kind| is_date(kind)).count() {
-                // A number of days
-                2 => of_type(operands, Type::Int4),
-                _ => derived(Kind::common(operands)),
+            let ty = computed_type(operator, &operands);
+            match (derived(Kind::common(operands)), ty) {
+                (Kind::Cell(cells), Some(ty)) => Kind::Cell(cells.of(ty)),
+                (kind, _) => kind,
             }
         }
         Ok(AExprKind::AexprOp) if !compares(operator) => Kind::computed(operands),
@@ -226,13 +226,6 @@ pub(super) fn compares(operator: &AExpr) -> bool {
     is_builtin && operator.lexpr.is_some() && COMPARING.contains(&last_name(&operator.name))
 }
 
-fn of_type(kinds: [Kind; 2], ty: Type) -> Kind {
-    match Kind::common(kinds) {
-        Kind::Cell(cells) => Kind::Cell(cells.of(ty)),
-        kind => kind,
-    }
-}
-
 fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
     let kinds: Vec<Kind> = call
         .args
@@ -242,6 +235,7 @@ fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
     let name = builtin_name(call);
     match (name, kinds.as_slice()) {
         ("count", _) => return Kind::Plain,
+        ("extract", [_, Kind::Cell(time)]) => return Kind::Cell(time.of(Type::Decimal)),
         // A column's name before PostgreSQL 16
         ("system_user", []) => return scope.bare(name),
         _ => {}

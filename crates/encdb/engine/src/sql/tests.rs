@@ -188,6 +188,14 @@ fn parameters_are_told_apart() {
             "b:enc_int4 ? a:enc_int4",
         ),
         (
+            "SELECT 1 FROM person WHERE born BETWEEN $1::date AND $1::date + interval '1 year'",
+            "b:enc_date<To(Date)",
+        ),
+        (
+            "SELECT 1 FROM person WHERE born < $1::date + 30 OR born - $2::int > born - $3::date",
+            "b:enc_date<To(Date) b:enc_int4<To(Int4) b:enc_date<To(Date)",
+        ),
+        (
             "UPDATE person SET name = $1, age = age * $2 WHERE id = $3",
             "n:enc_text a:enc_int4 -",
         ),

@@ -125,3 +125,45 @@ SELECT left(name, 20), left(note, 3) FROM person WHERE left(name, 3) = 'ada' AND
 
 DELETE FROM person RETURNING left(name, $1::int)
 -- DELETE FROM person RETURNING substr(name, 1, $1::int) AS "left"
+
+SELECT sum(paid * (1 - paid)), sum(paid * (1 - paid) * (1 + paid)), avg(paid / 7.0) FROM person
+-- SELECT sum(paid * ('<p:numeric:1>' - paid)), sum(paid * ('<p:numeric:1>' - paid) * ('<p:numeric:1>' + paid)), avg(paid / '<p:numeric:7.0>') FROM person
+
+SELECT 100.00 * sum(CASE WHEN name LIKE 'PROMO%' THEN paid * (1 - paid) ELSE 0 END) / sum(paid) FROM person
+-- SELECT '<p:numeric:100.00>' * sum(CASE WHEN name LIKE '<n:text:PROMO%>' THEN paid * ('<p:numeric:1>' - paid) ELSE '<p:numeric:0>' END) / sum(paid) FROM person
+
+SELECT extract(YEAR FROM born) AS y, count(*) FROM person WHERE extract(month FROM born) = 7 GROUP BY extract(YEAR FROM born)
+-- SELECT extract ('year' FROM born) AS y, count(*) FROM person WHERE extract ('month' FROM born) = '<b:numeric:7>' GROUP BY extract ('year' FROM born)
+
+SELECT 1 FROM person WHERE born >= date '1994-01-31' AND born < date '1994-01-31' + interval '1' month AND born <= date '1998-12-01' - interval '90' day
+-- SELECT 1 FROM person WHERE born >= '<b:date:1994-01-31>' AND born < '<b:date:1994-02-28>' AND born <= '<b:date:1998-09-02>'
+
+SELECT 1 FROM person WHERE born < '2024-01-31'::date + '1 month 1 day 06:00'::interval OR born < interval '1 month 6 hours' + '2024-01-31'::date
+-- SELECT 1 FROM person WHERE born < '<b:date:2024-01-31>' + '1 month 1 day 06:00'::interval OR born < '<b:timestamp without time zone:2024-02-29 06:00:00>'
+
+SELECT 1 FROM person WHERE born IN (date '2024-01-01' + 7, date '2024-01-01' - 7 * 2) AND born BETWEEN '2024-01-01' AND date '2024-01-01' + interval '1 year'
+-- SELECT 1 FROM person WHERE born IN ('<b:date:2024-01-08>', '<b:date:2023-12-18>') AND born BETWEEN '<b:date:2024-01-01>' AND '<b:date:2025-01-01>'
+
+SELECT 1 FROM person WHERE born > '2024-01-01 10:00'::timestamp AND born > '2024-01-01'::timestamp AND born + interval '1 day' > '2024-01-01 10:00'
+-- SELECT 1 FROM person WHERE born > '<b:timestamp without time zone:2024-01-01 10:00:00>' AND born > '<b:date:2024-01-01>' AND born + '1 day'::interval > '<b:timestamp without time zone:2024-01-01 10:00:00>'
+
+SELECT 1 FROM person WHERE paid BETWEEN .06 - 0.01 AND .06 + 0.01 AND paid = 7 / 2 AND paid < -(1.5 * 2) AND paid > 3000000000 * 2
+-- SELECT 1 FROM person WHERE paid BETWEEN '<p:numeric:0.05>' AND '<p:numeric:0.07>' AND paid = '<p:numeric:3>' AND paid < '<p:numeric:-3.0>' AND paid > '<p:numeric:6000000000>'
+
+SELECT 1 FROM person WHERE age < 1 + 10 AND age > 1.5 AND age IN (2.5, 3.0, 4) AND age * 0.5 > 7.5 AND 0.2 * avg(age) < age
+-- SELECT 1 FROM person WHERE age < '<a:integer:11>' AND age > '<a:numeric:1.5>' AND age IN ('<a:numeric:2.5>', '<a:integer:3>', '<a:integer:4>') AND age * '<a:numeric:0.5>' > '<a:numeric:7.5>' AND '<a:numeric:0.2>' * avg(age) < age
+
+UPDATE person SET age = age * 2 + 3 * 4, paid = paid + 7 % 4, born = born + 7 * 2
+-- UPDATE person SET age = age * '<a:integer:2>' + '<a:integer:12>', paid = paid + '<p:numeric:3>', born = born + '<b:integer:14>'
+
+UPDATE person SET born = born - 7 * 2, paid = coalesce(paid, 7 / 2), age = 5 / 2 WHERE born - date '2024-01-01' > 5
+-- UPDATE person SET born = born - '<b:integer:14>', paid = COALESCE(paid, '<p:numeric:3>'), age = '<a:integer:2>' WHERE born - '<b:date:2024-01-01>' > '<b:integer:5>'
+
+UPDATE person SET born = date '2024-01-31' + interval '1 month' WHERE born + make_interval(days => 3) < born + 2 * interval '1 day'
+-- UPDATE person SET born = '<b:date:2024-01-31>' + '1 month'::interval WHERE born + make_interval(days := 3) < born + 2 * '1 day'::interval
+
+SELECT upper(name || 'x'), concat(name || 'ada', note) FROM person
+-- SELECT upper(name || '<n:text:x>'), concat(name || '<n:text:ada>', note) FROM person
+
+SELECT coalesce(age, 7 / 2.0), (7 / 2)::enc_decimal, coalesce(paid, $1 - 7 / 2) FROM person
+-- SELECT COALESCE(age, '<a:integer:7>' / '<a:numeric:2.0>'), '<d:numeric:3>'::enc_decimal, COALESCE(paid, $1 - '<p:numeric:3>') FROM person

@@ -508,3 +508,33 @@ SELECT run('DEL'
 SELECT run(E'\x44ELETE FROM person WHERE name = \'xyzzy\'')
 
 SELECT run(U&'\0044ELETE FROM person WHERE name = ''xyzzy''')
+
+SELECT extract('xyzzy' FROM born) FROM person
+
+SELECT extract('microsecondsxyzzy' FROM born) FROM person
+
+SELECT app.extract('year', born || 'xyzzy') FROM person, u WHERE f(born, 'xyzzy') = 1
+
+SELECT age, 1234567 AS shown FROM person WHERE age = 1234567 + 1
+
+SELECT age, 1234568 AS shown FROM person WHERE age = 1234567 + 1
+
+SELECT '1994-01-01' AS shown FROM person WHERE born < date '1993-01-01' + interval '1' year
+
+SELECT age FROM person WHERE age = 2147483647 + 1
+
+SELECT age FROM person WHERE age = 1 / 0
+
+SELECT string_agg(name || 'a', 'xyzzy') FROM person
+
+SELECT concat(name || 'a', upper('xyzzy')) FROM person
+
+SELECT 1 FROM person WHERE born < CURRENT_DATE AND note = 'xyzzy'
+
+SELECT 1 FROM person WHERE now()::date - 30 > born
+
+SELECT 1 FROM person WHERE name = CURRENT_USER
+
+UPDATE person SET born = CURRENT_DATE WHERE id = 1
+
+INSERT INTO person (id, born) VALUES (1, now())

@@ -1,0 +1,305 @@
+//! Constant expressions of literals beside encrypted columns: the client computes them and seals
+//! the result, so that `.06 - 0.01` and `date '1994-01-01' + interval '1' year` are one literal.
+//!
+//! A literal has the type that PostgreSQL gives it, and the result is PostgreSQL's to the last
+//! digit ([`pgseal_value`]). What is not certainly computed alike, such as text without a type, is
+//! no constant here.
+
+use std::cmp::Ordering;
+
+use pg_query::protobuf::{a_const, AConst, AExpr, AExprKind, Node, TypeCast};
+use pg_query::NodeEnum;
+use pgseal_client::Type;
+use pgseal_value::{
+    add_interval, arithmetic, cast, cast_in, compare, negate, Arithmetic, Interval, Value, C,
+};
+
+use super::interval::{interval, is_interval};
+use super::literal::{value_of_text, Cast};
+use super::parts::is_open;
+use super::scope::{last_name, name_of, Kind};
+use super::{cell_literal, hexadecimal, Rewriter};
+use crate::catalog::Cells;
+use crate::refusal::Refusal;
+use crate::zone::{SessionZone, Zone};
+
+/// The use of a constant beside cells: it decides the type that its value may get there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// It is compared with them.
+    Compared,
+    /// It is computed with them.
+    Computed,
+    /// Anything else
+    Other,
+}
+
+impl Rewriter<'_> {
+    /// Puts the sealed value of a constant in place of its expression, if the cells take the value
+    /// as PostgreSQL's plain type does. Returns whether it has.
+    pub(super) fn fold(
+        &mut self,
+        node: &mut Node,
+        cells: &Cells,
+        used: Use,
+    ) -> Result<bool, Refusal> {
+        let Some(ty) = cells.ty.filter(|_| !cells.is_array) else {
+            return Ok(false);
+        };
+        let zone = || self.seal.zone();
+        let mut literals = Vec::new();
+        let Some(value) = constant(node, &zone, &mut literals)? else {
+            return Ok(false);
+        };
+        // A literal by itself is sealed as it is.
+        let is_itself = is_open(node) && (value.ty() == ty || is_wider(ty, value.ty()));
+        let Some(to) = taken_as(&value, ty, used).filter(|_| !is_itself) else {
+            return Ok(false);
+        };
+        let value = match (value.ty(), to) {
+            (from, to) if from == to => value,
+            (_, Type::TimestampTz) => cast_in(&value, to, &zone())?,
+            _ => cast(&value, to)?,
+        };
+        let cells = cells.of(to);
+        let sealed = hexadecimal(&self.seal.seal(&cells.keyname, &value)?);
+        for value in literals.iter().chain([&value]) {
+            self.loose.literals.seal(value);
+        }
+        self.is_changed = true;
+        node.node = Some(cell_literal(sealed, &cells));
+        Ok(true)
+    }
+}
+
+/// Returns the type of cells as which a value is sealed beside cells of type `ty`, so that the
+/// server's result is that of the plain types; none if there is no such type.
+fn taken_as(value: &Value, ty: Type, used: Use) -> Option<Type> {
+    let from = value.ty();
+    let is_narrow = matches!(
+        (ty, from),
+        (Type::Int4 | Type::Int8, Type::Decimal) | (Type::Date, Type::Timestamp)
+    );
+    // An equal value of the column's own type is found by its index.
+    let is_equal = || {
+        let narrow = cast(value, ty).and_then(|narrow| cast(&narrow, from));
+        narrow.is_ok_and(|it| compare(value, &it, &C).is_ok_and(Ordering::is_eq))
+    };
+    match used {
+        _ if from == ty || is_wider(ty, from) => Some(ty),
+        Use::Compared if is_narrow && is_equal() => Some(ty),
+        Use::Compared | Use::Computed if is_narrow => Some(from),
+        _ => None,
+    }
+}
+
+/// Whether PostgreSQL makes values of type `from` ones of type `ty` where the two meet.
+fn is_wider(ty: Type, from: Type) -> bool {
+    let of_whole = matches!(from, Type::Int4 | Type::Int8);
+    match ty {
+        Type::Int8 => from == Type::Int4,
+        Type::Decimal => of_whole,
+        Type::Float8 => of_whole || matches!(from, Type::Decimal | Type::Float4),
+        Type::Timestamp => from == Type::Date,
+        Type::TimestampTz => matches!(from, Type::Date | Type::Timestamp),
+        _ => false,
+    }
+}
+
+/// Returns the type of cells that an operator gives beside cells of another type; none if it is
+/// that of the cells.
+pub(super) fn computed_type(operator: &AExpr, operands: &[Kind; 2]) -> Option<Type> {
+    let sides = [&operator.lexpr, &operator.rexpr].map(|side| side.as_deref());
+    let types = [0, 1].map(|at| match (&operands[at], sides[at]) {
+        (Kind::Cell(cells), _) if !cells.is_array => cells.ty,
+        (_, Some(side)) => constant_type(side),
+        _ => None,
+    });
+    let is_float = |ty| matches!(ty, Type::Float4 | Type::Float8);
+    let is_whole = |ty| matches!(ty, Type::Int4 | Type::Int8);
+    match types {
+        // A number of days
+        [Some(Type::Date), Some(Type::Date)] => Some(Type::Int4),
+        [Some(Type::Date), None] | [None, Some(Type::Date)] => {
+            let mut sides = sides.into_iter().flatten();
+            sides.any(is_interval).then_some(Type::Timestamp)
+        }
+        [Some(a), Some(b)] if a == b => None,
+        [Some(a), Some(b)] if is_float(a) && is_float(b) => Some(Type::Float8),
+        [Some(Type::Decimal), Some(other)] | [Some(other), Some(Type::Decimal)] => {
+            is_whole(other).then_some(Type::Decimal)
+        }
+        [Some(a), Some(b)] if is_whole(a) && is_whole(b) => Some(Type::Int8),
+        _ => None,
+    }
+}
+
+/// Returns the type of a constant expression's value.
+pub(super) fn constant_type(node: &Node) -> Option<Type> {
+    let value = constant(node, &Zone::default, &mut Vec::new());
+    value.ok().flatten().map(|value| value.ty())
+}
+
+/// Returns the value of a constant expression, and adds its literals; none if it has anything else,
+/// or its type is not certain.
+pub(super) fn constant(
+    node: &Node,
+    zone: SessionZone<'_>,
+    literals: &mut Vec<Value>,
+) -> Result<Option<Value>, Refusal> {
+    let literal = match &node.node {
+        Some(NodeEnum::AConst(literal)) => number(literal)?,
+        Some(NodeEnum::TypeCast(cast)) => return of_cast(cast, zone, literals),
+        Some(NodeEnum::AExpr(operator)) => return of_operator(operator, zone, literals),
+        _ => None,
+    };
+    literals.extend(literal.as_ref().map(Value::duplicate));
+    Ok(literal)
+}
+
+/// Returns the value of a number without quotes, in the type that PostgreSQL gives it.
+fn number(literal: &AConst) -> Result<Option<Value>, Refusal> {
+    let text = match &literal.val {
+        Some(a_const::Val::Ival(number)) => return Ok(Some(Value::Int4(number.ival))),
+        Some(a_const::Val::Fval(number)) => &number.fval,
+        _ => return Ok(None),
+    };
+    let is_part = |c: char| c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E' | '+' | '-');
+    if !text.chars().all(is_part) {
+        return Ok(None);
+    }
+    match Value::parse(Type::Int8, text) {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => Ok(Some(Value::parse(Type::Decimal, text)?)),
+    }
+}
+
+fn of_cast(
+    cast: &TypeCast,
+    zone: SessionZone<'_>,
+    literals: &mut Vec<Value>,
+) -> Result<Option<Value>, Refusal> {
+    let (Some(name), Some(arg)) = (&cast.type_name, cast.arg.as_deref()) else {
+        return Ok(None);
+    };
+    let by = Cast::read(name, false).ok().filter(|by| {
+        let ty = by.ty();
+        let is_number = matches!(ty, Type::Int8 | Type::Decimal | Type::Float4 | Type::Float8);
+        let is_time = matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
+        // PostgreSQL computes int2 as such.
+        let is_int = *by == Cast::To(Type::Int4);
+        (is_number || is_time || is_int) && !last_name(&name.names).starts_with("enc_")
+    });
+    let Some(by) = by else {
+        return Ok(None);
+    };
+    let text = match &arg.node {
+        Some(NodeEnum::AConst(literal)) => match &literal.val {
+            Some(a_const::Val::Sval(text)) => Some(&text.sval),
+            _ => None,
+        },
+        _ => None,
+    };
+    let value = match text {
+        Some(text) => value_of_text(text, Some(by), by.ty(), zone)?,
+        None => match constant(arg, zone, literals)? {
+            Some(value) => by.convert(value, zone)?,
+            None => return Ok(None),
+        },
+    };
+    literals.push(value.duplicate());
+    Ok(Some(value))
+}
+
+fn of_operator(
+    operator: &AExpr,
+    zone: SessionZone<'_>,
+    literals: &mut Vec<Value>,
+) -> Result<Option<Value>, Refusal> {
+    let is_builtin = match operator.name.as_slice() {
+        [_] => true,
+        [schema, _] => name_of(schema) == Some("pg_catalog"),
+        _ => false,
+    };
+    let Some(right) = operator.rexpr.as_deref() else {
+        return Ok(None);
+    };
+    if !is_builtin || operator.kind != AExprKind::AexprOp as i32 {
+        return Ok(None);
+    }
+    let name = last_name(&operator.name);
+    let Some(left) = operator.lexpr.as_deref() else {
+        let value = match name {
+            "-" => constant(right, zone, literals)?,
+            _ => None,
+        };
+        return Ok(value.map(|value| negate(&value)).transpose()?);
+    };
+    let (moved, by) = match (name, interval(left), interval(right)) {
+        ("+", None, Some(by)) => (left, by),
+        ("-", None, Some(by)) => (left, by.negated()),
+        ("+", Some(by), None) => (right, by),
+        _ => return computed(name, (left, right), zone, literals),
+    };
+    match constant(moved, zone, literals)? {
+        Some(value) => after(value, by, zone),
+        None => Ok(None),
+    }
+}
+
+fn computed(
+    name: &str,
+    (left, right): (&Node, &Node),
+    zone: SessionZone<'_>,
+    literals: &mut Vec<Value>,
+) -> Result<Option<Value>, Refusal> {
+    let operator = match name {
+        "+" => Arithmetic::Add,
+        "-" => Arithmetic::Sub,
+        "*" => Arithmetic::Mul,
+        "/" => Arithmetic::Div,
+        "%" => Arithmetic::Mod,
+        _ => return Ok(None),
+    };
+    let left = constant(left, zone, literals)?;
+    let right = constant(right, zone, literals)?;
+    let both = left.zip(right);
+    let result = both.map(|(left, right)| arithmetic(operator, &left, &right));
+    Ok(result.transpose()?)
+}
+
+/// Returns a time moved by an interval. Months and days of an instant are counted on a clock of the
+/// session's zone, one after the other.
+fn after(value: Value, by: Interval, zone: SessionZone<'_>) -> Result<Option<Value>, Refusal> {
+    if value.ty() != Type::TimestampTz {
+        return Ok(Some(add_interval(&value, by)?));
+    }
+    let (none, mut instant) = (
+        Interval {
+            months: 0,
+            days: 0,
+            microseconds: 0,
+        },
+        value,
+    );
+    let steps = [
+        Interval {
+            months: by.months,
+            ..none
+        },
+        Interval {
+            days: by.days,
+            ..none
+        },
+    ];
+    for step in steps.into_iter().filter(|step| *step != none) {
+        let zone = zone();
+        let local = cast_in(&instant, Type::Timestamp, &zone)?;
+        instant = cast_in(&add_interval(&local, step)?, Type::TimestampTz, &zone)?;
+    }
+    let time = Interval {
+        microseconds: by.microseconds,
+        ..none
+    };
+    Ok(Some(add_interval(&instant, time)?))
+}
