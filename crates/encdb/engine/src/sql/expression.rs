@@ -10,7 +10,7 @@ use pg_query::NodeEnum;
 use pgseal_client::Type;
 
 use super::calls::builtin_name;
-use super::constant::{constant_type, Use};
+use super::constant::constant_type;
 use super::folding::{folded, is_same};
 use super::interval::is_interval;
 use super::kind::{cast_cells, compares, is_cast_of_open, kind_of, subquery_output};
@@ -18,6 +18,7 @@ use super::literal::Cast;
 use super::parts::{has_open, has_plain, is_open, parts_mut};
 use super::rows::is_row;
 use super::scope::{last_name, name_of, Kind, Scope};
+use super::sealing::Use;
 use super::Rewriter;
 use crate::catalog::Cells;
 use crate::refusal::Refusal;

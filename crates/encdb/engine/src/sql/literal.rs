@@ -83,7 +83,7 @@ impl Cast {
 }
 
 /// Returns the number that a type is given in parentheses.
-pub(super) fn whole_number(node: &Node) -> Option<u16> {
+pub(crate) fn whole_number(node: &Node) -> Option<u16> {
     match &node.node {
         Some(NodeEnum::AConst(AConst {
             val: Some(a_const::Val::Ival(number)),

@@ -28,6 +28,7 @@ mod placing;
 mod query;
 mod rows;
 mod scope;
+mod sealing;
 mod utility;
 
 use std::borrow::Cow;

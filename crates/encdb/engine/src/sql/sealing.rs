@@ -1,0 +1,96 @@
+//! Constant expressions beside encrypted columns: the client computes them and seals the result.
+
+use std::cmp::Ordering;
+
+use pg_query::protobuf::Node;
+use pgseal_client::Type;
+use pgseal_value::{cast, cast_in, compare, Value, C};
+
+use super::constant::constant;
+use super::parts::is_open;
+use super::{cell_literal, hexadecimal, Rewriter};
+use crate::catalog::Cells;
+use crate::refusal::Refusal;
+
+/// The use of a constant beside cells: it decides the type that its value may get there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// It is compared with them.
+    Compared,
+    /// It is computed with them.
+    Computed,
+    /// Anything else
+    Other,
+}
+
+impl Rewriter<'_> {
+    /// Puts the sealed value of a constant in place of its expression, if the cells take the value
+    /// as PostgreSQL's plain type does. Returns whether it has.
+    pub(super) fn fold(
+        &mut self,
+        node: &mut Node,
+        cells: &Cells,
+        used: Use,
+    ) -> Result<bool, Refusal> {
+        let Some(ty) = cells.ty.filter(|_| !cells.is_array) else {
+            return Ok(false);
+        };
+        let zone = || self.seal.zone();
+        let mut literals = Vec::new();
+        let Some(value) = constant(node, &zone, &mut literals)? else {
+            return Ok(false);
+        };
+        // A literal by itself is sealed as it is.
+        let is_itself = is_open(node) && (value.ty() == ty || is_wider(ty, value.ty()));
+        let Some(to) = taken_as(&value, ty, used).filter(|_| !is_itself) else {
+            return Ok(false);
+        };
+        let value = match (value.ty(), to) {
+            (from, to) if from == to => value,
+            (_, Type::TimestampTz) => cast_in(&value, to, &zone())?,
+            _ => cast(&value, to)?,
+        };
+        let cells = cells.of(to);
+        let sealed = hexadecimal(&self.seal.seal(&cells.keyname, &value)?);
+        for value in literals.iter().chain([&value]) {
+            self.loose.literals.seal(value);
+        }
+        self.is_changed = true;
+        node.node = Some(cell_literal(sealed, &cells));
+        Ok(true)
+    }
+}
+
+/// Returns the type of cells as which a value is sealed beside cells of type `ty`, so that the
+/// server's result is that of the plain types; none if there is no such type.
+fn taken_as(value: &Value, ty: Type, used: Use) -> Option<Type> {
+    let from = value.ty();
+    let is_narrow = matches!(
+        (ty, from),
+        (Type::Int4 | Type::Int8, Type::Decimal) | (Type::Date, Type::Timestamp)
+    );
+    // An equal value of the column's own type is found by its index.
+    let is_equal = || {
+        let narrow = cast(value, ty).and_then(|narrow| cast(&narrow, from));
+        narrow.is_ok_and(|it| compare(value, &it, &C).is_ok_and(Ordering::is_eq))
+    };
+    match used {
+        _ if from == ty || is_wider(ty, from) => Some(ty),
+        Use::Compared if is_narrow && is_equal() => Some(ty),
+        Use::Compared | Use::Computed if is_narrow => Some(from),
+        _ => None,
+    }
+}
+
+/// Whether PostgreSQL makes values of type `from` ones of type `ty` where the two meet.
+fn is_wider(ty: Type, from: Type) -> bool {
+    let of_whole = matches!(from, Type::Int4 | Type::Int8);
+    match ty {
+        Type::Int8 => from == Type::Int4,
+        Type::Decimal => of_whole,
+        Type::Float8 => of_whole || matches!(from, Type::Decimal | Type::Float4),
+        Type::Timestamp => from == Type::Date,
+        Type::TimestampTz => matches!(from, Type::Date | Type::Timestamp),
+        _ => false,
+    }
+}
