@@ -81,8 +81,9 @@ pub(super) fn interval(node: &Node) -> Option<Interval> {
     match cast.type_name.as_ref()?.typmods.as_slice() {
         [] => of_text(text),
         [mask] => {
-            let mask = whole_number(mask)?;
-            let (unit, _) = UNITS.iter().find(|(unit, _)| 1 << *unit as u16 == mask)?;
+            let mask = u32::from(whole_number(mask)?);
+            let is_it = |unit: Unit| 1_u32 << unit as u32 == mask;
+            let (unit, _) = UNITS.iter().find(|(unit, _)| is_it(*unit))?;
             of_amounts([(*unit, Amount::parse(text.trim_matches(' '))?)])
         }
         _ => None,
