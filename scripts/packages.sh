@@ -49,11 +49,10 @@ version_of_tree() {
     fi
 }
 
-# Builds programs and libraries of one processor into $target/$1-unknown-linux-gnu/release. All packages are named whatever is built:
-# with others their dependencies would have other features, and would be compiled again.
-compile() {
+# The programs and libraries of one processor, in $target/$1-unknown-linux-gnu/release, and what writes man pages. By one command:
+# cargo would compile most crates again for a part of them, to link them in another way.
+programs() {
     local arch=$1 maps
-    shift
     maps="-ffile-prefix-map=$PWD=/usr/src/pgseal -ffile-prefix-map=$cargo_home=/usr/src/cargo"
     export PATH=$tools:$PATH CARGO_TARGET_DIR=$target
     export RUSTFLAGS="--remap-path-prefix=$PWD=/usr/src/pgseal --remap-path-prefix=$cargo_home=/usr/src/cargo -Clink-arg=-Wl,--build-id=sha1"
@@ -61,23 +60,22 @@ compile() {
     # Build scripts run again when this changes, though nothing depends on it.
     unset SOURCE_DATE_EPOCH
     # shellcheck disable=SC2046  # several words
-    nice cargo auditable zigbuild --release --locked --target "$arch-unknown-linux-gnu.$glibc" \
+    nice cargo auditable zigbuild --release --locked --target "$arch-unknown-linux-gnu.$glibc" --lib \
         $(printf -- '-p pgseal-%s ' preload evaluator bench kms pages proxy client-library in-process pgext) -p pgseal \
-        ${features:+--features "$features"} "$@"
+        $(printf -- '--bin pgseal%s ' '' -evaluator -bench -kms -pages -proxy) ${features:+--features "$features"}
 }
 
-# What the packages of one processor hold; the wrappers' program beside, static.
+# What the packages of one processor hold: beside these the wrappers' program, static.
 build() {
-    # shellcheck disable=SC2046  # several words
-    compile "$1" --lib $(printf -- '--bin pgseal%s ' '' -evaluator -bench -kms -proxy)
+    programs "$1"
     nice cargo auditable zigbuild --release --locked --target "$1-unknown-linux-musl" -p pgseal-wrapper --bin pgseal-twin
 }
 
-# Man pages and completions are the same for all processors; this machine's runs what writes them.
+# Man pages and completions, the same for all processors, by a program for this machine's; mostly it was built with the others.
 pages() {
     local arch
     arch=$(uname -m)
-    (compile "$arch" --bin pgseal-pages)
+    (programs "$arch")
     "$target/$arch-unknown-linux-gnu/release/pgseal-pages" "$target/pages" "$(date --date "@$SOURCE_DATE_EPOCH" +%F)"
 }
 
@@ -279,9 +277,11 @@ for major in "${majors[@]}"; do
 done
 rm -rf "$out" "$target/stage" "$target/debug" "$target/pages"
 mkdir -p "$out"
-pages
 for arch in "${arches[@]}"; do
     (build "$arch")
+done
+pages
+for arch in "${arches[@]}"; do
     for major in "${majors[@]}"; do
         extensions "$arch" "$major"
     done
