@@ -18,9 +18,13 @@ from chroot import CACHE, PACKAGES, ROOT
 SMALL = 10_000_000
 # Each is run as a user runs it; what is beside pgseal are programs of its own that its subcommands start.
 PROGRAMS = {"pgseal": "usr/lib/pgseal/dist/bin/pgseal", "pgseal-evaluator": "usr/bin/pgseal-evaluator"}
-# What completes the last word of a command line in bash, one word a line.
-COMPLETE = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _$1 "$1" "${!#}" "${COMP_WORDS[COMP_CWORD - 1]}"; '
-            'printf "%s\\n" "${COMPREPLY[@]}"')
+# What completes the last word of a command line in bash, one word a line, by the function that is registered for the program.
+COMPLETE = """source "$1"; shift
+read -r -a registered < <(complete -p "$1" | sed 's/.* -F //')
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+"${registered[0]}" "$1" "${!#}" "${COMP_WORDS[COMP_CWORD - 1]}"
+printf "%s\n" "${COMPREPLY[@]}"
+"""
 # A page of another package.
 FOREIGN = {"dpkg-divert(1)"}
 WARNING = ".TH broken 1\n.SH NAME\nbroken \\- refers to a string that is not defined: \\*[nothing]\n"
@@ -32,8 +36,8 @@ def unpack(file, into):
         subprocess.run(["dpkg-deb", "-x", file, into], check=True)
         return
     with subprocess.Popen(["rpm2cpio", file], stdout=subprocess.PIPE) as archive:
-        # The names in the archive begin with a slash.
-        subprocess.run(["cpio", "--quiet", "--no-absolute-filenames", "-idm"], stdin=archive.stdout, cwd=into, check=True)
+        # The names in the archive begin with a slash, which cpio says.
+        subprocess.run(["cpio", "--quiet", "--no-absolute-filenames", "-idm"], stdin=archive.stdout, cwd=into, stderr=subprocess.DEVNULL, check=True)
 
 
 def packages(kind):

@@ -123,13 +123,25 @@ fn refer(page: &mut Roff, pages: &[String]) {
 
 fn completions(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
-    for mut parser in [pgseal(), evaluator()] {
+    for parser in [pgseal(), evaluator()] {
         let name = parser.get_name().to_owned();
-        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            clap_complete::generate_to(shell, &mut parser, &name, directory)?;
+        for shell in [Shell::Zsh, Shell::Fish] {
+            clap_complete::generate_to(shell, &mut parser.clone(), &name, directory)?;
         }
+        fs::write(directory.join(format!("{name}.bash")), for_bash(parser))?;
     }
     Ok(())
+}
+
+/// Returns the completions of a program for bash. The generator gives no subcommands of one below
+/// a program whose name has a hyphen, so it is told a name without one.
+fn for_bash(mut parser: Command) -> String {
+    let name = parser.get_name().to_owned();
+    let plain = name.replace('-', "_");
+    let mut text = Vec::new();
+    clap_complete::generate(Shell::Bash, &mut parser, &plain, &mut text);
+    let registered = format!(" default {plain}\n");
+    String::from_utf8_lossy(&text).replace(&registered, &format!(" default {name}\n"))
 }
 
 #[cfg(test)]
