@@ -39,7 +39,7 @@ class Suites(Proxied):
 
     def setUp(self):
         super().setUp()
-        directory = self.shop()
+        self.shop()
         cluster = self.cluster_
         cluster.stop()
         with open(cluster.data / "postgresql.conf", "a") as conf:
@@ -50,6 +50,7 @@ class Suites(Proxied):
         cluster.psql(ROLE)
         for database in ("plain", "postgres"):
             cluster.psql(PREPARED, database)
+        directory = self.proxy(cluster)  # one that reads the identity with the list of `plain`
         # Where a suite connects to: directory, port and database.
         self.servers = {"direct": (cluster.home, 5432, "plain"), "relayed": (directory, PORT, "plain"),
                         "beside": (directory, PORT, "postgres")}
