@@ -38,6 +38,7 @@ SAME = [
     "SELECT count(*), sum(n) FROM few, LATERAL (SELECT row_number() OVER (ORDER BY a, b, id) * id AS n FROM rows WHERE a = f) x",
     "SELECT (SELECT string_agg(id::text, ',') FROM (SELECT id FROM rows WHERE a = f AND id < 99 ORDER BY a, b, c, id) x) FROM few",
     "DECLARE c SCROLL CURSOR FOR SELECT id FROM rows ORDER BY a, b, id; FETCH 3 FROM c; FETCH LAST FROM c; FETCH BACKWARD 5 FROM c",
+    "SELECT id FROM rows WHERE id < 300 ORDER BY a, b, id FOR UPDATE",
     "SELECT id FROM rows ORDER BY d",
     "SELECT encdb.decrypt(a) FROM one ORDER BY a, b",
     "SELECT id FROM rows WHERE id < 0 ORDER BY a, b",

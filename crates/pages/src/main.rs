@@ -23,9 +23,9 @@ use pgseal_command::topic::{Topic, TOPICS};
 use pgseal_evaluator::cli::Cli as Evaluator;
 use pgseal_proxy::cli::{Exec, Proxy};
 
-/// What a man page's footer names beside its date.
+/// The footer of a man page names this version beside the page's date.
 const SOURCE: &str = concat!("pgseal ", env!("CARGO_PKG_VERSION"));
-/// What a man page's header calls all of them.
+/// The header of each man page has this title.
 const MANUAL: &str = "Manual of pgseal";
 
 fn main() -> Result<(), Box<dyn Error>> {

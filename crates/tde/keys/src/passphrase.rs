@@ -330,8 +330,8 @@ mod tests {
         }
     }
 
-    /// What was typed in parts, and no more than the line; the terminal shows its input again
-    /// after that.
+    /// A line that is typed in parts is read whole, and nothing behind it; the terminal shows its
+    /// input again after that.
     #[test]
     fn a_line_is_typed_unseen() {
         let nix::pty::OpenptyResult { master, slave } = openpty(None, None).expect("a terminal");

@@ -1,4 +1,5 @@
-//! What opens a slot: what ranks first, whose rights it has, and how often it is tried.
+//! These tests say which source opens a slot first, with whose rights it runs, and how often it is
+//! tried.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
