@@ -1,6 +1,7 @@
 """A server with encrypted columns behind `pgseal proxy` (imported by its tests)."""
 
 import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import psycopg2
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import programs  # noqa: E402
 from owners_client import OwnersClient  # noqa: E402
-from pgseal_test import STAGE, base_environment  # noqa: E402
+from pgseal_test import STAGE, TIME_LIMIT, base_environment  # noqa: E402
 from waiting import eventually  # noqa: E402
 
 PGSEAL = STAGE / "dist/bin/pgseal"
@@ -24,6 +25,41 @@ def answers(path):
     """Whether somebody listens at a socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(str(path)) == 0
+
+
+class Raw:
+    """A driver that sends what it is given, each time up to ReadyForQuery."""
+
+    def __init__(self, directory, database="postgres"):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(TIME_LIMIT)
+        self.socket.connect(str(directory / f".s.PGSQL.{PORT}"))
+        self.stream = self.socket.makefile("rb")
+        options = b"user\0postgres\0database\0" + database.encode() + b"\0\0"
+        self.socket.sendall(struct.pack("!II", 8 + len(options), 196608) + options)
+        self.answer()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stream.close()
+        self.socket.close()
+
+    def cycle(self, *messages):
+        """Takes tags, each with its body. Returns the server's messages."""
+        pairs = list(zip(messages[::2], messages[1::2]))
+        if messages[0] != b"Q":
+            pairs.append((b"S", b""))
+        self.socket.sendall(b"".join(tag + struct.pack("!I", len(body) + 4) + body for tag, body in pairs))
+        return self.answer()
+
+    def answer(self):
+        messages = []
+        while not messages or messages[-1][0] != b"Z":
+            tag, length = self.stream.read(1), struct.unpack("!I", self.stream.read(4))[0]
+            messages.append((tag, self.stream.read(length - 4)))
+        return messages
 
 
 class Proxied(OwnersClient):

@@ -2,8 +2,6 @@
 """The owner's session behind pgseal proxy is opened again when it is lost, and the application does not see it."""
 
 import io
-import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -13,46 +11,12 @@ import psycopg2
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import TOOLS, programs  # noqa: E402
-from pgseal_test import TIME_LIMIT, base_environment, main  # noqa: E402
-from proxied import PORT, TABLE, Proxied  # noqa: E402
+from pgseal_test import base_environment, main  # noqa: E402
+from proxied import PORT, TABLE, Proxied, Raw  # noqa: E402
 from waiting import eventually  # noqa: E402
 
 QUERY = "SELECT name FROM person WHERE name = 'secretAda'"
 FOUND = [("secretAda",)]
-
-
-class Raw:
-    """A driver that sends what it is given, each time up to ReadyForQuery."""
-
-    def __init__(self, directory):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(TIME_LIMIT)
-        self.socket.connect(str(directory / f".s.PGSQL.{PORT}"))
-        self.stream = self.socket.makefile("rb")
-        self.socket.sendall(struct.pack("!II", 41, 196608) + b"user\0postgres\0database\0postgres\0\0")
-        self.answer()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.stream.close()
-        self.socket.close()
-
-    def cycle(self, *messages):
-        """Takes tags, each with its body. Returns the server's messages."""
-        pairs = list(zip(messages[::2], messages[1::2]))
-        if messages[0] != b"Q":
-            pairs.append((b"S", b""))
-        self.socket.sendall(b"".join(tag + struct.pack("!I", len(body) + 4) + body for tag, body in pairs))
-        return self.answer()
-
-    def answer(self):
-        messages = []
-        while not messages or messages[-1][0] != b"Z":
-            tag, length = self.stream.read(1), struct.unpack("!I", self.stream.read(4))[0]
-            messages.append((tag, self.stream.read(length - 4)))
-        return messages
 
 
 ZONES = ("Europe/Berlin", "America/St_Johns", "Asia/Kathmandu", "UTC", "<+02>-02")

@@ -38,8 +38,8 @@ pub use outgoing::Outgoing;
 pub use refusal::Refusal;
 pub use relay::{Relay, RelayError};
 pub use sql::{
-    analyze, converted, hexadecimal, value_of_text, Analysis, Cast, Parameter, Prepared,
-    PreparedByName, Seal,
+    analyze, converted, hexadecimal, value_of_text, Analysis, Cast, Conversion, Parameter,
+    Prepared, PreparedByName, Seal,
 };
 pub use values::Keys;
 pub use wire::{error as error_response, FrameError, MessageError};

@@ -98,6 +98,13 @@ pub enum Refusal {
          cast out; nothing was sent"
     )]
     Cast(String),
+    /// A parameter that is compared or computed in a type that its column does not have
+    #[error(
+        "a parameter of type {0} has a value that encrypted values of type {1} cannot equal, and \
+         the server compares them only with values of their own type: give the parameter as {1}, \
+         or write the value as a literal; nothing was sent"
+    )]
+    Inexact(&'static str, &'static str),
     /// A statement that PostgreSQL's parser does not take. Its message would repeat a part.
     #[error(
         "PostgreSQL's parser does not take the statement, and it names something encrypted: \
@@ -157,7 +164,7 @@ impl Refusal {
             Self::Expression | Self::Undecided(_) | Self::NoColumns(..) | Self::Cast(_) => "0A000",
             Self::CopyFile | Self::Code(_) | Self::Strings | Self::Nameless => "0A000",
             Self::Stale | Self::Loose | Self::OtherOrder(..) => "0A000",
-            Self::Function(_) | Self::Text | Self::Servers => "0A000",
+            Self::Function(_) | Self::Text | Self::Servers | Self::Inexact(..) => "0A000",
             Self::Copied(_) => "22P04",
             Self::Row(_, refusal) => refusal.sqlstate(),
             Self::Encoding => "22021",

@@ -6,12 +6,18 @@ use pgseal_value::Value;
 use crate::catalog::Cells;
 use crate::observer::Event;
 use crate::refusal::Refusal;
-use crate::sql::{converted, hexadecimal, value_of_text, Cast};
+use crate::sql::{hexadecimal, value_of_text, Cast, Conversion};
 use crate::zone::{SessionZone, Zone};
 
 /// The formats of the protocol.
 pub(crate) const TEXT: u16 = 0;
 pub(crate) const BINARY: u16 = 1;
+
+/// The conversion of a value that is assigned to a column, without a cast
+pub(crate) const ASSIGNED: Conversion = Conversion {
+    by: None,
+    rounds: true,
+};
 
 /// The owner's keys.
 pub trait Keys: crate::Seal {
@@ -102,19 +108,19 @@ pub(crate) fn plain_value(given: &Given<'_>) -> Option<Value> {
     let read = value_of(
         given.bytes,
         BINARY,
-        (None, Some(declared(given.oid)?)),
+        (Some(declared(given.oid)?), ASSIGNED),
         None,
         &Zone::default,
     );
     read.ok()
 }
 
-/// Returns the cell, or the array of cells, of a parameter, in binary. `by` is the statement's own
-/// cast, and `element` the OID of the type of the cells.
+/// Returns the cell, or the array of cells, of a parameter, in binary. `element` is the OID of the
+/// type of the cells.
 pub(crate) fn sealed(
     given: &Given<'_>,
     cells: &Cells,
-    by: Option<Cast>,
+    conversion: Conversion,
     element: u32,
     (zone, mut seal): (
         SessionZone<'_>,
@@ -122,8 +128,8 @@ pub(crate) fn sealed(
     ),
 ) -> Result<Vec<u8>, Refusal> {
     let mut value = |bytes: &[u8]| {
-        let casts = (by, declared(given.oid));
-        let value = value_of(bytes, given.format, casts, cells.ty, zone)?;
+        let types = (declared(given.oid), conversion);
+        let value = value_of(bytes, given.format, types, cells.ty, zone)?;
         seal(&value)
     };
     if !cells.is_array {
@@ -162,16 +168,16 @@ pub(crate) fn sealed_text(
     }
 }
 
-/// Reads a value of the type that the driver declared, then follows the statement's cast, and makes
-/// it one of the column's type.
+/// Reads a value of the type that the driver declared, and makes it one of the column's type, by
+/// way of the statement's cast.
 fn value_of(
     bytes: &[u8],
     format: u16,
-    (by, declared): (Option<Cast>, Option<Cast>),
+    (declared, conversion): (Option<Cast>, Conversion),
     ty: Option<Type>,
     zone: SessionZone<'_>,
 ) -> Result<Value, Refusal> {
-    let source = declared.or(by);
+    let source = declared.or(conversion.by);
     let to = ty.or(source.map(Cast::ty)).ok_or(Refusal::AnyType)?;
     let value = match (format, source, bytes) {
         (BINARY, Some(Cast::Int2), &[a, b]) => Value::Int4(i16::from_be_bytes([a, b]).into()),
@@ -179,10 +185,7 @@ fn value_of(
         (_, None, bytes) => value_of_text(text(bytes)?, None, to, zone)?,
         (_, Some(source), bytes) => value_of_text(text(bytes)?, Some(source), source.ty(), zone)?,
     };
-    match by {
-        Some(by) => converted(by.convert(value, zone)?, to, zone),
-        None => converted(value, to, zone),
-    }
+    conversion.convert(value, to, zone)
 }
 
 /// Returns what a driver gets, in format `to`, of a cell or of an array of cells in format `from`.

@@ -2,7 +2,7 @@
 
 use super::{Converter, CopyColumn, Direction};
 use crate::refusal::Refusal;
-use crate::values::{self, Given, BINARY};
+use crate::values::{self, Given, ASSIGNED, BINARY};
 
 /// The first bytes of rows in binary format.
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
@@ -170,7 +170,8 @@ fn converted(value: &[u8], column: &CopyColumn, by: &Converter) -> Result<Vec<u8
             };
             let element = by.catalog.oid_of(&cells.element());
             let seal = |value: &_| by.keys.seal(&cells.keyname, value);
-            values::sealed(&given, cells, None, element, (&|| by.keys.zone(), seal))
+            let by_zone = || by.keys.zone();
+            values::sealed(&given, cells, ASSIGNED, element, (&by_zone, seal))
         }
     }
 }

@@ -297,7 +297,7 @@ impl Relay {
                 oid: statement.declared.get(at).copied().unwrap_or_default(),
             });
             sealed.push(match (given, parameters.get(at)) {
-                (Some(given), Some(Parameter::Cells(cells, by))) => {
+                (Some(given), Some(Parameter::Cells(cells, conversion))) => {
                     if given.format != BINARY || cells.ty.is_none_or(|ty| ty == Type::Text) {
                         self.settings.check_text(given.bytes)?;
                     }
@@ -307,7 +307,7 @@ impl Relay {
                         self.keys.seal(&cells.keyname, value)
                     };
                     let by_zone: (SessionZone<'_>, _) = (&zone, seal);
-                    let cell = values::sealed(&given, cells, *by, element, by_zone)?;
+                    let cell = values::sealed(&given, cells, *conversion, element, by_zone)?;
                     (BINARY, Some(cell))
                 }
                 // The server learns whether it is null.

@@ -8,7 +8,7 @@ use super::{Columns, Expected, Portal, Relay, RelayError, Settings, Statement, T
 use crate::catalog::Cells;
 use crate::observer::Event;
 use crate::refusal::Refusal;
-use crate::sql::{Cast, Parameter};
+use crate::sql::{Cast, Conversion, Parameter};
 use crate::values::{self, plain_oid, Keys};
 use crate::wire::{self, Frame, Frames, Reader, Take, Writer};
 use crate::zone::Zone;
@@ -266,7 +266,9 @@ impl Relay {
             let declared = of.declared.get(at).copied().filter(|oid| *oid != 0);
             let known = match (declared, of.parameters.get(at)) {
                 (Some(declared), _) => Some(declared),
-                (None, Some(Parameter::Cells(cells, Some(by)))) => values::oid_of_cast(*by, cells),
+                (None, Some(Parameter::Cells(cells, Conversion { by: Some(by), .. }))) => {
+                    values::oid_of_cast(*by, cells)
+                }
                 (None, Some(Parameter::OnlyNull(by))) => {
                     let ty = by.map_or(Type::Text, Cast::ty);
                     plain_oid(&Cells::mixed(self.catalog.default_key()).of(ty))

@@ -58,14 +58,14 @@ impl Rewriter<'_> {
     ) -> Result<bool, Refusal> {
         let is_own = !queries.catalog().function("unnest").is_empty();
         if let Some(arrays) = unnested(rows).filter(|it| it.len() == wanted.len() && !is_own) {
-            self.arrays(arrays, wanted, queries)?;
+            self.assigning(true, |this| this.arrays(arrays, wanted, queries))?;
             return Ok(false);
         }
         let given = output_of(rows, queries);
         let mut kinds = given.columns.iter().map(|(_, kind)| kind);
         let gives_open = kinds.any(Kind::is_open) || given.rest.is_open();
         let before = self.open();
-        self.query(rows, wanted, queries)?;
+        self.assigning(true, |this| this.query(rows, wanted, queries))?;
         Ok(gives_open || self.open() > before)
     }
 
@@ -188,7 +188,9 @@ impl Rewriter<'_> {
             .iter()
             .map(|it| target(it, columns))
             .collect();
-        self.columns(when.values.iter_mut(), &wanted, scope)
+        self.assigning(true, |this| {
+            this.columns(when.values.iter_mut(), &wanted, scope)
+        })
     }
 
     /// Goes through `SET a = 1, (b, c) = (2, 3)`.
@@ -222,7 +224,7 @@ impl Rewriter<'_> {
         if let Some(NodeEnum::MultiAssignRef(several)) = &mut value.node {
             return self.assigned_together(several, at, wanted, scope);
         }
-        self.meet(value, &wanted[at], scope)
+        self.assigning(true, |this| this.meet(value, &wanted[at], scope))
     }
 
     /// Goes through the row or query of which each of several columns gets one part. Each of these
@@ -242,9 +244,11 @@ impl Rewriter<'_> {
             return Ok(());
         };
         match &mut source.node {
-            Some(NodeEnum::RowExpr(row)) => self.columns(row.args.iter_mut(), wanted, scope),
+            Some(NodeEnum::RowExpr(row)) => self.assigning(true, |this| {
+                this.columns(row.args.iter_mut(), wanted, scope)
+            }),
             Some(NodeEnum::SubLink(link)) => match link.subselect.as_deref_mut() {
-                Some(query) => self.query(query, wanted, scope),
+                Some(query) => self.assigning(true, |this| this.query(query, wanted, scope)),
                 None => Ok(()),
             },
             _ => Err(Refusal::Undecided("an assignment of several columns")),

@@ -112,8 +112,18 @@ impl Rewriter<'_> {
     pub(super) fn walk(&mut self, node: &mut Node, scope: &Scope<'_>) -> Result<(), Refusal> {
         match is_open(node) {
             true => self.walk_part(node, scope),
-            false => self.in_parts(|this| this.walk_part(node, scope)),
+            false => self.assigning(false, |this| {
+                this.in_parts(|this| this.walk_part(node, scope))
+            }),
         }
+    }
+
+    /// Goes through something whose value is assigned to the cells that it meets, or is not.
+    pub(super) fn assigning<T>(&mut self, assigns: bool, go: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.assigns, assigns);
+        let result = go(self);
+        self.assigns = before;
+        result
     }
 
     fn walk_part(&mut self, node: &mut Node, scope: &Scope<'_>) -> Result<(), Refusal> {
@@ -189,7 +199,9 @@ impl Rewriter<'_> {
             };
             others.extend((!is_sealed).then_some(node));
         }
-        self.loosely(|this| this.group_with(others, &met, scope))
+        self.assigning(false, |this| {
+            this.loosely(|this| this.group_with(others, &met, scope))
+        })
     }
 
     /// Goes through expressions whose values meet each other.
@@ -401,7 +413,7 @@ impl Rewriter<'_> {
         }
         match self.fold(node, met, used)? {
             true => Ok(()),
-            false => self.seal(node, met, scope),
+            false => self.assigning(false, |this| this.seal(node, met, scope)),
         }
     }
 

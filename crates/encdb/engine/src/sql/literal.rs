@@ -3,7 +3,7 @@
 use pg_query::protobuf::{a_const, AConst, Node, TypeName};
 use pg_query::NodeEnum;
 use pgseal_client::{type_by_name, Type};
-use pgseal_value::{cast, cast_in, substring, Value, ValueError};
+use pgseal_value::{cast, cast_in, compare, substring, Value, ValueError, C};
 
 use super::scope::last_name;
 use crate::refusal::Refusal;
@@ -20,6 +20,53 @@ pub enum Cast {
     Varchar(u16),
     /// `numeric(precision, scale)`, which rounds
     Numeric(u16, u16),
+}
+
+/// How the value of a parameter becomes one of its column's type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conversion {
+    /// The type to which the statement casts it
+    pub by: Option<Cast>,
+    /// Whether the value may be rounded, as PostgreSQL rounds one that is assigned to a column. A
+    /// value that is compared with a column is not: PostgreSQL compares the two in the wider type.
+    pub rounds: bool,
+}
+
+impl Conversion {
+    /// Returns the conversion of a parameter that is used in both ways, if they agree.
+    pub(crate) fn and(self, other: Self) -> Option<Self> {
+        let rounds = self.rounds && other.rounds;
+        (self.by == other.by).then_some(Self { rounds, ..self })
+    }
+
+    /// Makes a value one of the column's type.
+    pub(crate) fn convert(
+        self,
+        value: Value,
+        ty: Type,
+        zone: SessionZone<'_>,
+    ) -> Result<Value, Refusal> {
+        let value = match self.by {
+            Some(by) => by.convert(value, zone)?,
+            None => value,
+        };
+        match self.rounds || has_equal(&value, ty, zone)? {
+            true => converted(value, ty, zone),
+            false => Err(Refusal::Inexact(value.ty().name(), ty.name())),
+        }
+    }
+}
+
+/// Whether a value has an equal one of this type. A value for `float4` is rounded in any case, as a
+/// literal beside such a column is, and text is read.
+fn has_equal(value: &Value, ty: Type, zone: SessionZone<'_>) -> Result<bool, Refusal> {
+    let from = value.ty();
+    if from == ty || from == Type::Text || ty == Type::Float4 {
+        return Ok(true);
+    }
+    let narrow = converted(value.duplicate(), ty, zone)?;
+    let back = converted(narrow, from, zone)?;
+    Ok(compare(value, &back, &C)?.is_eq())
 }
 
 /// The digits behind the point of a second in `timestamp` without a number.

@@ -116,6 +116,9 @@ impl Parameter {
             (known, other) if known.is_loose() && other.is_loose() && *known != other => {
                 Some(Self::Loose)
             }
+            (Self::Cells(known, first), Self::Cells(other, second)) if *known == other => {
+                first.and(second).map(|both| Self::Cells(other, both))
+            }
             (known, other) => (*known == other).then_some(other),
         }
     }

@@ -48,7 +48,7 @@ use crate::refusal::Refusal;
 use crate::values;
 use crate::zone::Zone;
 pub(crate) use code::{is_statement, names_encrypted};
-pub use literal::{converted, value_of_text, Cast};
+pub use literal::{converted, value_of_text, Cast, Conversion};
 use loose::Loose;
 use scope::Scope;
 
@@ -66,8 +66,8 @@ pub enum Parameter {
     Mark,
     /// Nothing but the question whether it is null, and the type to which the statement cast it
     OnlyNull(Option<Cast>),
-    /// Cells, and the type to which the statement cast the value
-    Cells(Cells, Option<Cast>),
+    /// Cells, and how the value becomes one for them
+    Cells(Cells, Conversion),
 }
 
 /// A statement that has a name.
@@ -293,6 +293,8 @@ struct Rewriter<'s> {
     prepared: &'s PreparedByName,
     analysis: Analysis,
     is_changed: bool,
+    /// Whether a value that meets cells now is assigned to them.
+    assigns: bool,
     /// The number of literals and parameters that were left plain.
     open: usize,
     /// The number of parameters that were gone through.
@@ -317,6 +319,7 @@ impl<'s> Rewriter<'s> {
                 ..Analysis::default()
             },
             is_changed: false,
+            assigns: false,
             open: 0,
             seen_parameters: 0,
             loose: Loose::default(),
@@ -380,7 +383,11 @@ impl<'s> Rewriter<'s> {
         // A cast to the plain type is left out.
         self.is_changed |= by.is_some();
         self.loose.seal_parameter();
-        self.use_parameter(number, Parameter::Cells(cells.clone(), by))
+        let rounds = self.assigns;
+        self.use_parameter(
+            number,
+            Parameter::Cells(cells.clone(), Conversion { by, rounds }),
+        )
     }
 
     fn use_parameter(&mut self, number: i32, used: Parameter) -> Result<(), Refusal> {

@@ -100,8 +100,8 @@ fn parameters(sql: &str) -> String {
         Parameter::Cells(cells, by) => {
             let ty = cells.type_name().unwrap_or("any");
             let array = if cells.is_array { "[]" } else { "" };
-            let by = by.map_or(String::new(), |by| format!("<{by:?}"));
-            format!("{}:{ty}{array}{by}", cells.keyname)
+            let cast = by.by.map_or(String::new(), |by| format!("<{by:?}"));
+            format!("{}:{ty}{array}{cast}", cells.keyname)
         }
     };
     let all: Vec<String> = analysis.parameters.iter().map(shown).collect();
@@ -361,4 +361,90 @@ fn what_is_plain_is_sent_as_it_is() {
         let analysis = analyzed(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
         assert_eq!(analysis.text, None, "{sql}");
     }
+}
+
+#[test]
+fn a_parameter_is_rounded_only_where_it_is_assigned() {
+    for (sql, expected) in [
+        ("UPDATE person SET age = $1 WHERE age > $2", "r="),
+        ("UPDATE person SET age = $1 WHERE age = $1", "="),
+        ("UPDATE person SET age = $1 + 1", "="),
+        ("UPDATE person SET (age, paid) = ($1, $2)", "rr"),
+        (
+            "UPDATE person SET age = CASE WHEN paid < $1 THEN $2 ELSE age END",
+            "=r",
+        ),
+        (
+            "INSERT INTO person (age, name) VALUES ($1, $2), (COALESCE($3, $4), '')",
+            "rrrr",
+        ),
+        (
+            "INSERT INTO person (age) SELECT $1 FROM person WHERE age IN ($2, 3)",
+            "r=",
+        ),
+        (
+            "SELECT 1 FROM person WHERE age = ANY ($1) AND paid BETWEEN $2 AND $3",
+            "===",
+        ),
+        (
+            "SELECT 1 FROM person WHERE (age, paid) = ($1, $2) OR age = (SELECT $3)",
+            "===",
+        ),
+    ] {
+        let analysis = analyzed(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        let rounds = |parameter: &Parameter| match parameter {
+            Parameter::Cells(_, Conversion { rounds: true, .. }) => 'r',
+            Parameter::Cells(..) => '=',
+            _ => '?',
+        };
+        let found: String = analysis.parameters.iter().map(rounds).collect();
+        assert_eq!(found, expected, "{sql}");
+    }
+}
+
+#[test]
+fn a_value_that_is_compared_keeps_its_value() {
+    let zone = || Zone::default();
+    let given = |text: &str, from: Type, to: Type, rounds: bool| {
+        let value = Value::parse(from, text).expect("a value");
+        let conversion = Conversion { by: None, rounds };
+        let made = conversion.convert(value, to, &zone);
+        made.map(|it| it.to_text()).map_err(|it| it.sqlstate())
+    };
+    use Type::{Date, Decimal, Float4, Float8, Int4, Int8, Text, Timestamp};
+    for (text, from, to, assigned, compared) in [
+        ("2.5", Decimal, Int4, "3", Err("0A000")),
+        ("2.00", Decimal, Int4, "2", Ok("2")),
+        ("2.5", Float8, Int8, "2", Err("0A000")),
+        ("-7", Float8, Int4, "-7", Ok("-7")),
+        ("0.1", Float8, Decimal, "0.1", Ok("0.1")),
+        ("0.30000000000000004", Float8, Decimal, "0.3", Err("0A000")),
+        ("0.1", Float8, Float4, "0.1", Ok("0.1")),
+        ("5", Int4, Decimal, "5", Ok("5")),
+        ("007", Text, Int4, "7", Ok("7")),
+        (
+            "2026-01-02 00:00",
+            Timestamp,
+            Date,
+            "2026-01-02",
+            Ok("2026-01-02"),
+        ),
+        (
+            "2026-01-02 00:01",
+            Timestamp,
+            Date,
+            "2026-01-02",
+            Err("0A000"),
+        ),
+    ] {
+        let found = given(text, from, to, true);
+        assert_eq!(found.as_deref(), Ok(assigned), "{text} assigned");
+        let found = given(text, from, to, false);
+        assert_eq!(
+            found.as_deref().map_err(|it| *it),
+            compared,
+            "{text} compared"
+        );
+    }
+    assert_eq!(given("3000000000", Int8, Int4, false), Err("22003"));
 }
