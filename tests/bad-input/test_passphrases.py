@@ -12,6 +12,8 @@ from waiting import eventually
 from terminal import Terminal  # noqa: E402
 
 PGSEAL = STAGE / "dist/bin/pgseal"
+# A passphrase is tried more than a hundred times here.
+QUICK = "--argon2-memory=64MiB"
 FIRST, SECOND = "the first passphrase", "the second passphrase"
 NO_TERMINAL = "pgseal: {}no passphrase is set, and there is no terminal to prompt on: {}\n"
 VARIABLE = "set PGSEAL_PASSPHRASE_FILE"
@@ -23,8 +25,8 @@ class Passphrases(BadInput):
     def setUp(self):
         super().setUp()
         self.first, self.second, self.wrong = map(self.file, (FIRST, SECOND, "neither of the two"))
-        self.sealed = self.cluster(key=("--key-passphrase-file", self.first)).init()
-        run([PGSEAL, "key", "wrap", "-D", self.sealed.data, "--passphrase-file", self.first, "--new-passphrase-file", self.second])
+        self.sealed = self.cluster(key=("--key-passphrase-file", self.first, QUICK)).init()
+        run([PGSEAL, "key", "wrap", "-D", self.sealed.data, "--passphrase-file", self.first, "--new-passphrase-file", self.second, QUICK])
 
     def file(self, words):
         path = self.directory / words.replace(" ", "-")
@@ -122,7 +124,7 @@ class Passphrases(BadInput):
             self.assertEqual("opens through" in printed, code == 0)
 
     def test_a_new_one_is_typed_twice(self):
-        command = [PGSEAL, "key", "add", "-D", self.sealed.data, "--passphrase-file", self.first, "--new-passphrase", "--argon2-memory=64MiB"]
+        command = [PGSEAL, "key", "add", "-D", self.sealed.data, "--passphrase-file", self.first, "--new-passphrase", QUICK]
         first, again = "New passphrase: ", "New passphrase, again: "
         for typed, code, sentence in [
             ([(first, "a third passphrase\n"), (again, "a fourth passphrase\n")], 6, "the two passphrases differ: try again"),
