@@ -5,7 +5,7 @@ CARGO ?= cargo
 PYTHON ?= /usr/bin/python3
 
 .PHONY: help build check demo demo-confidential demo-stop test test-barman test-bench-page test-builds test-debian test-drivers test-patroni test-pgbackrest test-tprocc test-programs test-world wheels jar npm fuzz sanitize
-.PHONY: demo-shop test-auto-failover test-extensions packages test-fips test-keys test-kubernetes test-other-backups test-packages test-repmgr test-shop test-telling lint docs clean install-extensions
+.PHONY: demo-shop test-apps test-auto-failover test-extensions packages test-fips test-keys test-kubernetes test-other-backups test-packages test-repmgr test-shop test-telling lint docs clean install-extensions
 
 help:
 	@echo 'make build        the command and the library, into dist/bin and dist/lib'
@@ -20,6 +20,7 @@ help:
 	@echo 'make demo-stop    stop the server that the demo left running'
 	@echo 'make check        what judges a change in minutes: lint, the tests of the crates, vectors, canaries on disk'
 	@echo 'make test         the tests on PostgreSQL 15'
+	@echo 'make test-apps    an application with encrypted columns: its own tests, and the share of its statements that run unchanged'
 	@echo 'make test-auto-failover   two nodes and a monitor under pg_auto_failover'
 	@echo 'make test-barman  Barman: backups of both methods, recovery'
 	@echo "make test-bench-page   the page of a benchmark's report, in Chromium"
@@ -157,7 +158,7 @@ test:
 	$(MAKE) --no-print-directory build wheels
 	$(PYTHON) scripts/test.py ci
 
-test-auto-failover test-barman test-bench-page test-builds test-debian test-drivers test-extensions test-keys test-kubernetes test-other-backups test-packages test-patroni test-pgbackrest test-power test-repmgr test-shop test-telling test-tprocc: test-%:
+test-apps test-auto-failover test-barman test-bench-page test-builds test-debian test-drivers test-extensions test-keys test-kubernetes test-other-backups test-packages test-patroni test-pgbackrest test-power test-repmgr test-shop test-telling test-tprocc: test-%:
 	scripts/install-deps.sh build test $*
 	$(MAKE) --no-print-directory build
 	$(PYTHON) scripts/test.py $*

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Usage: scripts/fetch-drivers.sh [python|node|go|java|rust|suites|moto]…   (none: all)
+# Usage: scripts/fetch-drivers.sh [python|node|go|java|rust|suites|moto|miniflux]…   (none: all)
 #
 # Purpose: what tests/drivers runs and Debian does not package: drivers of the versions that the lock files below tests/drivers
-# name, and the programs there that use them; and moto, which stands in for AWS in tests/keys. All of it is in
-# CACHE/drivers/NAME-DIGEST (tests/drivers/places.py). What is there is kept.
+# name, and the programs there that use them; moto, which stands in for AWS in tests/keys; and Miniflux, the application of
+# tests/apps. All of it is in CACHE/drivers/NAME-DIGEST (tests/drivers/places.py). What is there is kept.
 # CACHE is $PGSEAL_CACHE, else /var/cache/pgseal for root, else ~/.cache/pgseal.
 set -euo pipefail
 umask 022
@@ -72,7 +72,18 @@ build_suites() {
     rm "$1"/psycopg2-*.tar.gz
 }
 
-[ $# -gt 0 ] || set -- python node go java rust suites moto
+# The application, and its own tests of its API.
+build_miniflux() {
+    command -v go >/dev/null || die "go is missing; install the version that tests/apps/go.mod names, or a later one"
+    (
+        cd "$here/../apps"
+        export CGO_ENABLED=0
+        nice go build -mod=readonly -trimpath -buildvcs=false -o "$1/miniflux" miniflux.app/v2
+        nice go test -c -mod=readonly -trimpath -buildvcs=false -o "$1/api.test" miniflux.app/v2/internal/api
+    )
+}
+
+[ $# -gt 0 ] || set -- python node go java rust suites moto miniflux
 for name in "$@"; do
     place=$(/usr/bin/python3 "$here/places.py" "$name")
     if [ ! -e "$place/complete" ]; then

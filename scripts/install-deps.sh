@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/install-deps.sh [build|demo|test|auto-failover|barman|bench-page|builds|debian|drivers|extensions|fips|keys|kubernetes|other-backups|packages|patroni|pgbackrest|power|repmgr|shop|telling|tprocc|lint|docs]…   (none: all)
+# Usage: scripts/install-deps.sh [build|demo|test|apps|auto-failover|barman|bench-page|builds|debian|drivers|extensions|fips|keys|kubernetes|other-backups|packages|patroni|pgbackrest|power|repmgr|shop|telling|tprocc|lint|docs]…   (none: all)
 #
 # Purpose: the Debian packages that a make target needs. Called by the Makefile and .ci/run.
 # As root it installs what is missing; otherwise it names what is missing and fails. With everything in place it does
@@ -17,6 +17,8 @@ power_packages=(e2fsprogs libfuse3-dev mount pkg-config xfsprogs)
 # Devices and services that keep keys.
 keys_packages=(clevis opensc python3-pykmip socat softhsm2 swtpm tang tpm2-tools)
 test_packages+=("${power_packages[@]}" "${keys_packages[@]}")
+# Go from elsewhere: tests/apps needs a later one than Debian 12 has.
+apps_packages=(postgresql-15 iproute2 util-linux)
 auto_failover_packages=(postgresql-15 pg-auto-failover-cli postgresql-15-auto-failover openssl python3-psycopg2)
 barman_packages=(postgresql-15 barman rsync)
 bench_page_packages=(chromium chromium-driver fonts-dejavu-core)
@@ -69,6 +71,7 @@ packages_of() {
         build) echo "${build_packages[@]}" ;;
         demo) echo "${demo_packages[@]}" ;;
         test) echo "${test_packages[@]}" ;;
+        apps) echo "${apps_packages[@]}" ;;
         auto-failover) echo "${auto_failover_packages[@]}" ;;
         barman) echo "${barman_packages[@]}" ;;
         bench-page) echo "${bench_page_packages[@]}" ;;
@@ -108,7 +111,7 @@ missing_of() {
 }
 
 command -v dpkg-query >/dev/null || die "this is not Debian; install the packages that $0 names by hand"
-[ $# -gt 0 ] || set -- build demo test auto-failover barman bench-page builds debian drivers extensions fips keys kubernetes other-backups patroni pgbackrest power repmgr shop telling tprocc lint docs
+[ $# -gt 0 ] || set -- build demo test apps auto-failover barman bench-page builds debian drivers extensions fips keys kubernetes other-backups patroni pgbackrest power repmgr shop telling tprocc lint docs
 for group in "$@"; do packages_of "$group" >/dev/null; done
 mapfile -t missing < <(missing_of "$@")
 if [ ${#missing[@]} -gt 0 ]; then

@@ -40,7 +40,7 @@ LONG = ["tests/archive/test_segment_sizes.py", "tests/tablespaces/test_relations
 # Needs every version, and 13 to come from: once, in the world.
 ACROSS_VERSIONS = "tests/upgrade/versions.py"
 # Directories whose programs need packages or time of their own: run by their name, and in the world.
-BY_NAME = ["auto-failover", "barman", "bench-page", "builds", "debian", "drivers", "extensions", "fips", "kubernetes", "other-backups", "packages", "patroni", "pgbackrest",
+BY_NAME = ["apps", "auto-failover", "barman", "bench-page", "builds", "debian", "drivers", "extensions", "fips", "kubernetes", "other-backups", "packages", "patroni", "pgbackrest",
            "repmgr", "shop", "tprocc"]
 # Needs a build of its own, so that the world leaves it out.
 OWN_BUILD = "fips"
@@ -49,7 +49,7 @@ LONG_FORM = {"PGSEAL_TEST_LONG": "1"}
 POWER = {**LONG_FORM, "PGSEAL_POWER_CUTS": "40", "PGSEAL_POWER_SECONDS": "25"}
 KINDS = ["ci", "check", "world", "power", "keys", "telling", *BY_NAME]
 # Those of them whose packages know no PostgreSQL after Debian's, or that need none.
-DEBIAN_ONLY = ["auto-failover", "barman", "bench-page", "builds", "drivers", "extensions", "kubernetes", "other-backups", "packages", "pgbackrest", "repmgr", "shop"]
+DEBIAN_ONLY = ["apps", "auto-failover", "barman", "bench-page", "builds", "drivers", "extensions", "kubernetes", "other-backups", "packages", "pgbackrest", "repmgr", "shop"]
 # Drivers that ci runs, too: they are installed in seconds.
 DRIVERS_IN_CI = ["tests/drivers/test_psycopg2.py", "tests/drivers/test_python.py", "tests/drivers/test_sqlalchemy.py"]
 # Programs of encrypted columns that ci runs on clusters that are encrypted on disk, too: what a server goes through, and what roles
@@ -178,6 +178,7 @@ INDICATOR = Step("crypto, FIPS", ["cargo", "test", "--release", "-p", "pgseal-cr
                  version="")
 # What tests/keys runs in place of AWS.
 MOTO = Step("fetch moto", ["scripts/fetch-drivers.sh", "moto"], tests=False, version="")
+MINIFLUX = Step("fetch Miniflux", ["scripts/fetch-drivers.sh", "miniflux"], tests=False, version="")
 # What tests/kubernetes compares with.
 KUBERNETES = Step("fetch for Kubernetes", ["scripts/fetch-kubernetes.sh"], tests=False, version="")
 # The table of tests/keys, from lines of an example.
@@ -268,6 +269,9 @@ def steps_of(which):
     if which == "shop":
         first = [confidential("15", DEBIAN_PG), DRIVERS_OF_PYTHON]
         return first + python_tests("15", DEBIAN_PG, programs(["shop"])) + encrypted("15", DEBIAN_PG, ["tests/shop/shop.py"])
+    if which == "apps":
+        first = [confidential("15", DEBIAN_PG), MINIFLUX]
+        return first + python_tests("15", DEBIAN_PG, programs(["apps"])) + encrypted("15", DEBIAN_PG, programs(["apps"]))
     if which == "keys":
         names = [name for name in programs(["keys"]) if WITH_AWS or name != OF_AWS]
         return [LIVES] + ([MOTO] if WITH_AWS else []) + python_tests("15", DEBIAN_PG, names, LONG_FORM)
