@@ -94,6 +94,7 @@ DATE_PIECES = ["2020", "2024", "0044", "1", "2", "5", "12", "13", "29", "31", "6
                "+16", "on", "at", "y", "m", "d", "h", "mm", "s", "j", "julian", "dow", "epoch", "infinity", "-infinity",
                "allballs", "dst", "BC BC", "2024-02-29 12:30", "2024-02-29", "2024-02-29T12:30:00", "1999-12-31 23:59:59.9"]
 PIECES = ["a", "b", "c", "A", "B", "%", "_", "\\", "\\%", "\\_", "\\\\", "%%", "_%", "\u00e4", "\u20ac", "x", "#", " "]
+LETTERS = ["a", "a", "b", " ", "\u00e4", "\u00e5", "\U0001f600"]
 
 
 def literal(text, ty):
@@ -116,7 +117,7 @@ class Expressions:
     def make(self, count):
         """So many pairs of SQL and line."""
         kinds = [self.parse, self.cast, self.arithmetic, self.arithmetic, self.arithmetic, self.unary, self.compare,
-                 self.compare, self.concat, self.like, self.like, self.escape, self.interval, self.interval, self.substring, self.one_text, self.extract, self.extract,
+                 self.compare, self.concat, self.like, self.like, self.escape, self.interval, self.interval, self.substring, self.one_text, self.counted_text, self.padded_text, self.searched_text, self.searched_text, self.extract, self.extract,
                  self.aggregate, self.aggregate, self.decimals, self.decimals, self.odd_date]
         made = [*self.all_malformed(), *self.all_casts(), *self.all_extracts(), *self.all_intervals(), *self.large()]
         while len(made) < count:
@@ -161,6 +162,11 @@ class Expressions:
             yield f"length({sql})", f"length {line}"
             yield f"upper({sql})", f"upper {line}"
             yield f"substring({sql}, 1000000, 5)", f"substring {line} 1000000 5"
+            for part in ["b", "ab", "aab", "\u00e4"]:
+                others = literal(part, "text"), word(part)
+                yield f"strpos({sql}, {others[0]})", f"position {line} {others[1]}"
+                yield f"split_part({sql}, {others[0]}, -7)", f"split_part {line} {others[1]} -7"
+                yield f"replace({sql}, {others[0]}, '')", f"replace {line} {others[1]} x"
             yield f"compare_texts({sql}, {sql})".replace("compare_texts", "bttextcmp"), f"compare {line} {line}"
             for pattern in ["%b", "%\u00e4%", "a%a", "%aab%", "_%_%b%c", "b%"]:
                 yield self.like_pair("text", text, pattern, "\\", False)
@@ -372,10 +378,42 @@ class Expressions:
         return call, f"substring {ty} {word(text)} {start}{rest}"
 
     def one_text(self):
-        name = self.choice(["length", "lower", "upper"])
+        name = self.choice(["length", "lower", "upper", "initcap", "reverse"])
         ty = "bytea" if name == "length" and self.random.random() < 0.3 else self.choice(["text", "text", "text", "int4"])
         text = self.value(ty)
         return f"{name}({literal(text, ty)})", f"{name} {ty} {word(text)}"
+
+    def counted_text(self):
+        """A function of a text and a number."""
+        name = self.choice(["left", "right", "repeat"])
+        text = self.value("text")
+        number = self.choice([0, 1, 2, -1, -2, 100, -100, -2147483647, -2147483648, self.random.randrange(-9, 9)])
+        if name != "repeat" or text:  # PostgreSQL repeats the empty text for seconds
+            number = self.choice([number, number, number, 2147483647])
+        return f"{name}({literal(text, 'text')}, {number})", f"{name} text {word(text)} {number}"
+
+    def padded_text(self):
+        name, text = self.choice(["lpad", "rpad"]), self.value("text")
+        fill = self.choice(["", " ", "x", "\u00e4b", "\U0001f600"])
+        length = self.choice([0, 1, 2, 5, 20, -1, -2147483648, 2147483647, 268435455, self.random.randrange(30)])
+        return f"{name}({literal(text, 'text')}, {length}, {literal(fill, 'text')})", f"{name} text {word(text)} {length} {word(fill)}"
+
+    def searched_text(self):
+        """A text of few letters, and another that may be in it, or is a set of letters."""
+        text, part, other = ("".join(self.choice(LETTERS) for _ in range(self.random.randrange(most))) for most in (12, 4, 4))
+        sql, line = literal(text, "text"), f"text {word(text)} {word(part)}"
+        name = self.choice(["btrim", "ltrim", "rtrim", "position", "replace", "split_part", "starts_with"])
+        if name == "replace":
+            return f"replace({sql}, {literal(part, 'text')}, {literal(other, 'text')})", f"{name} {line} {word(other)}"
+        if name == "split_part":
+            field = self.choice([0, 1, 2, 3, -1, -2, -3, 9, -9, 2147483647, -2147483648])
+            return f"split_part({sql}, {literal(part, 'text')}, {field})", f"{name} {line} {field}"
+        if name == "position":
+            return self.choice([f"position({literal(part, 'text')} IN {sql})", f"strpos({sql}, {literal(part, 'text')})"]), f"{name} {line}"
+        if self.random.random() < 0.1:
+            part *= 40
+            line = f"text {word(text)} {word(part)}"
+        return f"{name}({sql}, {literal(part, 'text')})", f"{name} {line}"
 
     def extract(self):
         field, ty = self.choice(FIELDS), self.choice(["date", "timestamp", "timestamptz", "timestamp", "int4"])

@@ -8,9 +8,10 @@ use std::cmp::Ordering;
 use std::io::{self, BufRead, Write};
 
 use pgseal_value::{
-    absolute, add_interval, arithmetic, cast, compare, concat, extract, hash_bytes, length, like,
-    like_escape, lower, negate, order_prefix, substring, upper, Aggregate, AggregateKind,
-    Arithmetic, Field, Interval, Type, Value, ValueError, C,
+    absolute, add_interval, arithmetic, cast, compare, concat, extract, hash_bytes, initcap, left,
+    length, like, like_escape, lower, negate, order_prefix, pad, position, repeat, replace,
+    reverse, right, split_part, starts_with, substring, trim, upper, Aggregate, AggregateKind,
+    Arithmetic, Ends, Field, Interval, Type, Value, ValueError, C,
 };
 
 fn main() -> io::Result<()> {
@@ -70,6 +71,9 @@ fn evaluate(operation: &str, words: &[&str]) -> Result<Option<Value>, ValueError
         _ => {}
     }
     let a = value(words[0], words[1])?;
+    if let Some(made) = of_text(operation, &a, &words[2..]) {
+        return made.map(Some);
+    }
     let number = |word: &str| word.parse().expect("a number");
     let result = match operation {
         "parse" => a,
@@ -93,6 +97,31 @@ fn evaluate(operation: &str, words: &[&str]) -> Result<Option<Value>, ValueError
         _ => panic!("{operation} is no operation"),
     };
     Ok(Some(result))
+}
+
+/// Evaluates a function of a text, with the texts or numbers behind it; none if it is something
+/// else.
+fn of_text(operation: &str, a: &Value, words: &[&str]) -> Option<Result<Value, ValueError>> {
+    let number = |at: usize| words[at].parse().expect("a number");
+    let given = |at: usize| value("text", words[at]).expect("a text");
+    let word = |at: usize| text(words[at]);
+    Some(match operation {
+        "initcap" => initcap(a, &C),
+        "reverse" => reverse(a),
+        "left" => left(a, number(0)),
+        "right" => right(a, number(0)),
+        "repeat" => repeat(a, number(0)),
+        "lpad" => pad(a, Ends::Left, number(0), &word(1)),
+        "rpad" => pad(a, Ends::Right, number(0), &word(1)),
+        "btrim" => trim(a, Ends::Both, &word(0)),
+        "ltrim" => trim(a, Ends::Left, &word(0)),
+        "rtrim" => trim(a, Ends::Right, &word(0)),
+        "position" => position(a, &word(0)).map(Value::Int4),
+        "replace" => replace(a, &word(0), &word(1)),
+        "split_part" => split_part(a, &word(0), number(1)),
+        "starts_with" => starts_with(a, &given(0)).map(Value::Bool),
+        _ => return None,
+    })
 }
 
 fn interval(words: &[&str]) -> Interval {

@@ -10,6 +10,8 @@ pub trait Collate {
     fn lower(&self, text: &str) -> String;
     /// The text in upper case.
     fn upper(&self, text: &str) -> String;
+    /// The text with the first letter of each word in upper case, and the others in lower case.
+    fn initcap(&self, text: &str) -> String;
 }
 
 /// PostgreSQL's collation `C`: the order of the bytes; only ASCII letters have a case.
@@ -27,5 +29,18 @@ impl Collate for C {
 
     fn upper(&self, text: &str) -> String {
         text.to_ascii_uppercase()
+    }
+
+    fn initcap(&self, text: &str) -> String {
+        let mut within = false;
+        let letters = text.chars().map(|letter| {
+            let letter = match within {
+                true => letter.to_ascii_lowercase(),
+                false => letter.to_ascii_uppercase(),
+            };
+            within = letter.is_ascii_alphanumeric();
+            letter
+        });
+        letters.collect()
     }
 }

@@ -79,6 +79,9 @@ pub enum ValueError {
     /// A substring's length is negative.
     #[error("negative substring length not allowed")]
     NegativeSubstring,
+    /// Parts of a text have no number 0.
+    #[error("field position must not be zero")]
+    FieldZero,
     /// PostgreSQL knows the field, but not of this type.
     #[error("the unit is not supported for type {}", .0.name())]
     FieldUnsupported(Type),
@@ -113,7 +116,7 @@ impl ValueError {
             Self::ZeroToNegative | Self::NegativeToFraction => "2201F",
             Self::Syntax(_) => "22P02",
             Self::DatetimeSyntax(_) => "22007",
-            Self::Hexadecimal | Self::ZoneName => "22023",
+            Self::Hexadecimal | Self::ZoneName | Self::FieldZero => "22023",
             Self::Binary(_) | Self::State => "22P03",
             Self::Encoding => "22021",
             Self::TrailingEscape | Self::InvalidEscape => "22025",

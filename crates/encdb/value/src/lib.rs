@@ -29,6 +29,7 @@ mod float_text;
 mod integer;
 mod like;
 mod operator;
+mod search;
 mod text;
 mod types;
 mod value;
@@ -43,6 +44,10 @@ pub use decimal::Decimal;
 pub use error::ValueError;
 pub use like::{like, like_escape};
 pub use operator::Arithmetic;
-pub use text::{concat, length, lower, substring, upper};
+pub use search::{position, replace, replaced_len, split_part, starts_with, trim, Ends};
+pub use text::{
+    concat, initcap, left, length, lower, pad, padded_len, repeat, repeated_len, reverse, right,
+    substring, text_of, upper,
+};
 pub use types::Type;
 pub use value::Value;

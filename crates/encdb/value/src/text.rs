@@ -1,9 +1,10 @@
-//! text, and what it shares with bytea: varlena.c, oracle_compat.c, bool.c.
+//! text, and what it shares with bytea: varlena.c, oracle_compat.c, bool.c. Functions that look for
+//! one text in another are in `search.rs`.
 
 use zeroize::Zeroize;
 
 use crate::integer::is_space;
-use crate::{Collate, Type, Value, ValueError};
+use crate::{Collate, Ends, Type, Value, ValueError};
 
 /// The longest value that PostgreSQL can build.
 const MAX_LEN: usize = 0x3fff_ffff - 4;
@@ -30,6 +31,14 @@ pub(crate) fn parse_bool(text: &str) -> Result<bool, ValueError> {
     };
     word.zeroize();
     result
+}
+
+/// The text of a value that is one.
+pub fn text_of(value: &Value) -> Result<&str, ValueError> {
+    match value {
+        Value::Text(text) => Ok(text),
+        _ => Err(ValueError::NoFunction(value.ty())),
+    }
 }
 
 /// `a || b`
@@ -112,16 +121,211 @@ fn char_offset(text: &str, index: usize) -> usize {
 
 /// `lower(value)`
 pub fn lower(value: &Value, collation: &dyn Collate) -> Result<Value, ValueError> {
-    match value {
-        Value::Text(text) => Ok(Value::Text(collation.lower(text))),
-        _ => Err(ValueError::NoFunction(value.ty())),
-    }
+    Ok(Value::Text(collation.lower(text_of(value)?)))
 }
 
 /// `upper(value)`
 pub fn upper(value: &Value, collation: &dyn Collate) -> Result<Value, ValueError> {
-    match value {
-        Value::Text(text) => Ok(Value::Text(collation.upper(text))),
-        _ => Err(ValueError::NoFunction(value.ty())),
+    Ok(Value::Text(collation.upper(text_of(value)?)))
+}
+
+/// `initcap(value)`
+pub fn initcap(value: &Value, collation: &dyn Collate) -> Result<Value, ValueError> {
+    Ok(Value::Text(collation.initcap(text_of(value)?)))
+}
+
+/// `left(value, count)`: so many characters, or all but so many at the end.
+pub fn left(value: &Value, count: i32) -> Result<Value, ValueError> {
+    let text = text_of(value)?;
+    let end = match usize::try_from(count) {
+        Ok(taken) => char_offset(text, taken),
+        Err(_) => char_offset(text, all_but(text, count.unsigned_abs())),
+    };
+    Ok(Value::Text(text[..end].to_owned()))
+}
+
+/// `right(value, count)`: so many characters at the end, or all but so many at the start.
+pub fn right(value: &Value, count: i32) -> Result<Value, ValueError> {
+    let text = text_of(value)?;
+    let left_out = match u32::try_from(count) {
+        Ok(taken) => all_but(text, taken),
+        Err(_) => usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX),
+    };
+    Ok(Value::Text(text[char_offset(text, left_out)..].to_owned()))
+}
+
+/// How many characters there are without so many of them.
+fn all_but(text: &str, count: u32) -> usize {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    text.chars().count().saturating_sub(count)
+}
+
+/// `reverse(value)`
+pub fn reverse(value: &Value) -> Result<Value, ValueError> {
+    let text = text_of(value)?;
+    // Its size at once: growing would leave copies behind.
+    let mut reversed = String::with_capacity(text.len());
+    reversed.extend(text.chars().rev());
+    Ok(Value::Text(reversed))
+}
+
+/// How many bytes `repeat(value, count)` has.
+pub fn repeated_len(value: &Value, count: i32) -> Result<usize, ValueError> {
+    let count = usize::try_from(count).unwrap_or(0);
+    let len = text_of(value)?.len().checked_mul(count);
+    len.filter(|len| *len <= MAX_LEN).ok_or(ValueError::TooLong)
+}
+
+/// `repeat(value, count)`
+pub fn repeat(value: &Value, count: i32) -> Result<Value, ValueError> {
+    repeated_len(value, count)?;
+    let count = usize::try_from(count).unwrap_or(0);
+    Ok(Value::Text(text_of(value)?.repeat(count)))
+}
+
+/// How many bytes `lpad(value, len, fill)` has, or `rpad`. PostgreSQL asks for as many as the
+/// characters may have at most.
+pub fn padded_len(value: &Value, len: i32, fill: &str) -> Result<usize, ValueError> {
+    let text = text_of(value)?;
+    let (kept, added) = padding(text, len, fill);
+    if kept + added > MAX_LEN / char::MAX.len_utf8() {
+        return Err(ValueError::TooLong);
+    }
+    let cycle = fill.chars().count().max(1);
+    let rest = char_offset(fill, added % cycle);
+    Ok(char_offset(text, kept) + added / cycle * fill.len() + rest)
+}
+
+/// `lpad(value, len, fill)` at the left end, `rpad` at the right: exactly so many characters.
+pub fn pad(value: &Value, end: Ends, len: i32, fill: &str) -> Result<Value, ValueError> {
+    // Its size at once: growing would leave copies behind.
+    let mut padded = String::with_capacity(padded_len(value, len, fill)?);
+    let text = text_of(value)?;
+    let (kept, added) = padding(text, len, fill);
+    let kept = &text[..char_offset(text, kept)];
+    let fill = fill.chars().cycle().take(added);
+    match end {
+        Ends::Right => {
+            padded.push_str(kept);
+            padded.extend(fill);
+        }
+        _ => {
+            padded.extend(fill);
+            padded.push_str(kept);
+        }
+    }
+    Ok(Value::Text(padded))
+}
+
+/// How many characters stay, and how many are added.
+fn padding(text: &str, len: i32, fill: &str) -> (usize, usize) {
+    let len = usize::try_from(len).unwrap_or(0);
+    let kept = text.chars().count().min(len);
+    match fill {
+        "" => (kept, 0),
+        _ => (kept, len - kept),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::C;
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.to_owned())
+    }
+
+    fn shown(value: Result<Value, ValueError>) -> String {
+        value.map_or_else(|error| error.to_string(), |value| value.to_text())
+    }
+
+    #[test]
+    fn ends_are_counted_in_characters() {
+        for (count, first, last) in [
+            (0, "", ""),
+            (1, "\u{e4}", "z"),
+            (2, "\u{e4}\u{1f600}", "\u{1f600}z"),
+            (3, "\u{e4}\u{1f600}z", "\u{e4}\u{1f600}z"),
+            (i32::MAX, "\u{e4}\u{1f600}z", "\u{e4}\u{1f600}z"),
+            (-1, "\u{e4}\u{1f600}", "\u{1f600}z"),
+            (-2, "\u{e4}", "z"),
+            (-3, "", ""),
+            (-i32::MAX, "", ""),
+            (i32::MIN, "", ""),
+        ] {
+            let value = text("\u{e4}\u{1f600}z");
+            assert_eq!(shown(left(&value, count)), first, "left {count}");
+            assert_eq!(shown(right(&value, count)), last, "right {count}");
+            assert_eq!(shown(left(&text(""), count)), "");
+            assert_eq!(shown(right(&text(""), count)), "");
+        }
+    }
+
+    #[test]
+    fn words_begin_behind_what_is_neither_letter_nor_digit() {
+        for (value, capital) in [
+            ("", ""),
+            ("hello WORLD", "Hello World"),
+            ("o'neil-mc 3d x2y", "O'Neil-Mc 3d X2y"),
+            ("\u{e4}b c\u{e4}d", "\u{e4}B C\u{e4}D"),
+        ] {
+            assert_eq!(shown(initcap(&text(value), &C)), capital);
+        }
+    }
+
+    #[test]
+    fn texts_are_reversed_and_repeated() {
+        assert_eq!(
+            shown(reverse(&text("a\u{e4}\u{1f600}"))),
+            "\u{1f600}\u{e4}a"
+        );
+        for (count, result) in [(-1, ""), (0, ""), (1, "ab"), (3, "ababab"), (i32::MIN, "")] {
+            assert_eq!(shown(repeat(&text("ab"), count)), result);
+        }
+        assert_eq!(shown(repeat(&text(""), i32::MAX)), "");
+        let long = repeat(&text("abc"), i32::MAX).err();
+        assert_eq!(long, Some(ValueError::TooLong));
+        assert_eq!(repeated_len(&text("abc"), 5), Ok(15));
+    }
+
+    #[test]
+    fn texts_are_padded_to_a_length() {
+        for (value, len, fill, left, right) in [
+            ("ab", 5, "xy", "xyxab", "abxyx"),
+            ("ab", 3, "\u{e4}\u{1f600}", "\u{e4}ab", "ab\u{e4}"),
+            ("ab", 2, "x", "ab", "ab"),
+            ("a\u{e4}b", 2, "x", "a\u{e4}", "a\u{e4}"),
+            ("ab", 0, "x", "", ""),
+            ("ab", i32::MIN, "x", "", ""),
+            ("ab", 9, "", "ab", "ab"),
+            ("ab", i32::MAX, "", "ab", "ab"),
+            ("", 2, "x", "xx", "xx"),
+        ] {
+            assert_eq!(shown(pad(&text(value), Ends::Left, len, fill)), left);
+            assert_eq!(shown(pad(&text(value), Ends::Right, len, fill)), right);
+            assert_eq!(padded_len(&text(value), len, fill), Ok(left.len()));
+        }
+        let most = i32::try_from(MAX_LEN / 4).expect("it fits");
+        assert_eq!(padded_len(&text("ab"), most, "x"), Ok(MAX_LEN / 4));
+        let longer = padded_len(&text("ab"), most + 1, "x");
+        assert_eq!(longer, Err(ValueError::TooLong));
+    }
+
+    #[test]
+    fn other_types_have_none_of_these() {
+        let none = Err(ValueError::NoFunction(Type::Int4));
+        let value = Value::Int4(1);
+        for made in [
+            lower(&value, &C),
+            initcap(&value, &C),
+            left(&value, 1),
+            right(&value, 1),
+            reverse(&value),
+            repeat(&value, 0),
+            pad(&value, Ends::Left, 1, ""),
+        ] {
+            assert_eq!(made.map(|_| ()), none);
+        }
     }
 }

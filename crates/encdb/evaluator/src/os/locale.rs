@@ -31,6 +31,7 @@ extern "C" {
     fn strcoll_l(a: *const libc::c_char, b: *const libc::c_char, locale: libc::locale_t) -> i32;
     fn towlower_l(c: u32, locale: libc::locale_t) -> u32;
     fn towupper_l(c: u32, locale: libc::locale_t) -> u32;
+    fn iswalnum_l(c: u32, locale: libc::locale_t) -> libc::c_int;
 }
 
 impl Locale {
@@ -64,6 +65,11 @@ impl Locale {
         // SAFETY: the locale is open; any code point is an argument of these functions.
         let changed = unsafe { change(u32::from(letter), self.0) };
         char::from_u32(changed).unwrap_or(letter)
+    }
+
+    fn is_alphanumeric(&self, letter: char) -> bool {
+        // SAFETY: the locale is open; any code point is an argument of this function.
+        unsafe { iswalnum_l(u32::from(letter), self.0) != 0 }
     }
 }
 
@@ -102,6 +108,19 @@ impl Collate for Locale {
     fn upper(&self, text: &str) -> String {
         text.chars().map(|c| self.letter(c, towupper_l)).collect()
     }
+
+    fn initcap(&self, text: &str) -> String {
+        let mut within = false;
+        let letters = text.chars().map(|c| {
+            let changed = match within {
+                true => self.letter(c, towlower_l),
+                false => self.letter(c, towupper_l),
+            };
+            within = self.is_alphanumeric(changed);
+            changed
+        });
+        letters.collect()
+    }
 }
 
 #[cfg(test)]
@@ -117,6 +136,7 @@ mod tests {
         assert_eq!(locale.compare(&long, &format!("{long}y")), Ordering::Less);
         assert_eq!(locale.lower("ÄÖx"), "äöx");
         assert_eq!(locale.upper("äöx"), "ÄÖX");
+        assert_eq!(locale.initcap("ÄÖ öÄ-x3Y"), "Äö Öä-X3y");
     }
 
     #[test]
