@@ -145,7 +145,7 @@ class Parts:
 
     def like(self, of=""):
         pattern = constant("text", self.pick([*PATTERNS, *MORE_PATTERNS]))
-        return self.fill("{of}t1 {word} {pattern}", "{of}t1 {word} {pattern} {collation}",
+        return self.fill("{of}t1 {word} {pattern}", "{of}t1 {word} {pattern} {collation}", "starts_with({of}t1, {text})",
                          of=of, word=self.pick(["LIKE", "NOT LIKE", "ILIKE"]), pattern=pattern)
 
     def order(self, of=""):

@@ -192,6 +192,8 @@ class Reads(Parts):
         """By what is computed; the constants of both of an expression's places are the same."""
         made = self.fill("i1 % {int4}", "l1 + i1", "i1 - i2", "d1 * d1", "abs(f1)", "lower(t1)", "t1 || t2",
                          "upper(t1)", "length(t1)",
+                         "initcap(t1)", "left(t1, 2)", "right(t1, -1)", "trim(t1)", "trim(both 'ab' FROM t1)", "replace(t1, {text}, {text})",
+                         "split_part(t1, 'b', 1)", "position({text} IN t1)", "strpos(t1, {text})",
                          "substring(t1 FROM 1 FOR 2)", "a1::‹timestamp›", "s1::‹date›", "z1 + interval '1 month'", "i1 + {int4}",
                          "extract(year FROM s1)", "b1::‹int4›", "d1::‹text›", "f1::‹text›",
                          "i1::‹float8›", "i1::‹text›", "a1::‹text›", "y1 || y2", "f1 / f2", "- r1")

@@ -33,6 +33,8 @@ SUMS = {"int4": "int8", "int8": "numeric", "float4": "float4", "float8": "float8
 WITHOUT_EXTREMES = {"bool", "uuid", "bytea"}
 PATTERNS = ["%", "#%", "a#_c", "a%", "%b", "_", "a_c", "%\u00f6%", "A%", "x%x", "\\%"]
 ESCAPES = ["", " ESCAPE '#'", " ESCAPE '\\'", " ESCAPE ''"]
+# What is looked for in texts, cut off them, or put in its place.
+PARTS = ["", "a", "b", "ab", "x", " ", "_c", "\u00f6", "\u20ac", "Q,)%\"$'"]
 INTERVALS = ["1 day", "-1 mon", "13 mons 1 day 00:00:01", "-400 years", "300000 years", "23:59:59.999999"]
 FIELDS = ["year", "month", "day", "hour", "minute", "second", "epoch", "dow", "doy", "week", "quarter", "century"]
 ROWS = 40
@@ -104,13 +106,15 @@ class Statements:
                 ways += [lambda: self.binary(ty, depth)] * 3 + [lambda: self.wrapped(ty, depth, "(- {})", "abs({})")]
             if ty in ("text", "bytea"):
                 ways += [lambda: self.string(ty, depth)] * 3
+            if ty == "text":
+                ways += [lambda: self.searched(depth)] * 3
             if ty in ("timestamp", "timestamptz"):
                 ways += [lambda: self.shifted(ty, depth)] * 2
             ways += [lambda: self.cast(ty, depth)]
             if ty == "numeric":
                 ways += [lambda: self.field(depth)]
             if ty == "int4":
-                ways += [lambda: self.wrapped(self.pick(["text", "bytea"]), depth, "length({})")]
+                ways += [lambda: self.wrapped(self.pick(["text", "bytea"]), depth, "length({})"), lambda: self.position(depth)]
         return self.pick(ways)()
 
     def wrapped(self, ty, depth, *forms):
@@ -130,9 +134,31 @@ class Statements:
     def string(self, ty, depth):
         start, length = self.random.randint(-2, 5), self.random.randint(-1, 6)
         forms = ["({} || {})", f"substring({{}} FROM {start} FOR {length})", f"substr({{}}, {start})"]
-        form = self.pick(forms + ["lower({})", "upper({})"] * (ty == "text"))
+        of_text = ["lower({})", "upper({})", "initcap({})", "reverse({})", "trim({})", "ltrim({})", f"left({{}}, {start})",
+                   f"right({{}}, {start})", f"repeat({{}}, {min(start, 2)})", f"right({{}}, {self.pick([-2147483648, 2147483647])})",
+                   f"lpad({{}}, {start})", f"rpad({{}}, {9 * start}, {quoted(self.pick(PARTS))})"]
+        form = self.pick(forms + of_text * (ty == "text"))
         parts = [self.expression(ty, depth - 1) for _ in range(form.count("{}"))]
         return tuple(form.format(*side) for side in zip(*parts))
+
+    def part(self):
+        """A short text."""
+        return self.constant("text", self.pick(PARTS))
+
+    def searched(self, depth):
+        """A function of text with others, which are cells, or all plain."""
+        field = self.pick([1, 2, 3, -1, -2, 0, 2147483647, -2147483648])
+        form = self.pick(["btrim({}, {})", "trim(leading {1} from {0})", "rtrim({}, {})", "replace({}, {}, {})",
+                          f"split_part({{}}, {{}}, {field})"])
+        others = [self.part(), self.part()]
+        if self.random.random() < 0.5:
+            others = [(quoted(one), quoted(one)) for one in self.random.choices(PARTS, k=2)]
+        return tuple(form.format(*side) for side in zip(self.expression("text", depth - 1), *others))
+
+    def position(self, depth):
+        form = self.pick(["position({1} IN {0})", "strpos({}, {})"])
+        other = self.pick([self.part, lambda: self.expression("text", depth - 1)])()
+        return tuple(form.format(*side) for side in zip(self.expression("text", depth - 1), other))
 
     def cast(self, ty, depth):
         sources = [source for source, target in CASTS if target == ty]
@@ -155,13 +181,15 @@ class Statements:
             word = self.pick(["AND", "OR"])
             return tuple(f"({one} {word} {other})" for one, other in zip(left, right))
         ty = self.pick(TYPES)
-        kind = self.pick(["compare", "compare", "compare", "null", "between", "in", "like", "not"])
+        kind = self.pick(["compare", "compare", "compare", "null", "between", "in", "like", "starts", "not"])
         if kind == "not":
             return tuple(f"NOT {one}" for one in self.condition(0))
         if kind == "like":
             word, escape = self.pick(["LIKE", "NOT LIKE", "ILIKE"]), self.pick(ESCAPES)
             (left, cell), (pattern, sealed) = self.column("text"), self.constant("text", self.pick(PATTERNS))
             return f"({left} {word} {pattern}{escape})", f"({cell} {word} {sealed}{escape})"
+        if kind == "starts":
+            return tuple(f"starts_with({text}, {part})" for text, part in zip(self.column("text"), self.part()))
         form = {"compare": f"({{}} {self.pick(['=', '<>', '<', '<=', '>', '>='])} {{}})", "null": "({} IS NOT NULL)",
                 "between": "({} BETWEEN {} AND {})", "in": "({} IN ({}, {}, {}))"}[kind]
         parts = [self.column(ty), *(self.leaf(ty) for _ in range(form.count("{}") - 1))]

@@ -28,7 +28,8 @@ CREATE FUNCTION next_of(c enc_int4) RETURNS bigint LANGUAGE sql AS $$SELECT coun
 ANALYZE rows; ANALYZE few; ANALYZE parted;
 """
 CELLS = {"five": "int4_encrypt(5)", "fifty": "int4_encrypt(50)", "ninety": "int4_encrypt(90)", "pattern": "text_encrypt('%9x%')", "two": "int4_encrypt(2)",
-         "pattern_two": "text_encrypt('TEXT 1_')", "four": "text_encrypt('4')", "one_four": "text_encrypt('14')"}
+         "pattern_two": "text_encrypt('TEXT 1_')", "four": "text_encrypt('4')", "one_four": "text_encrypt('14')",
+         "prefix": "text_encrypt('text 4')"}
 SAME = [
     "SELECT count(*), sum(id) FROM rows WHERE k = :'five'",
     "SELECT count(*), sum(id) FROM rows WHERE k <> :'five' AND k >= :'fifty' AND :'ninety' > k",
@@ -60,6 +61,11 @@ SAME = [
     "SELECT count(*), sum(id) FROM rows WHERE substring(t FROM 6 FOR 2) IN (:'one_four', :'four') AND upper(t) > lower(t)",
     "SELECT count(*), sum(id), encdb.decrypt(max(length(lower(upper(t) || t)))) FROM rows GROUP BY substr(upper(t), 7) ORDER BY 1, 2, 3",
     "SELECT count(*), sum(id) FROM rows JOIN few ON upper(substring(t, 6, id % 3)) = substring(:'pattern_two'::enc_text FROM 6)",
+    "SELECT count(*), sum(id) FROM rows WHERE starts_with(t, :'prefix') AND NOT starts_with(t, right(t, 1))",
+    "SELECT count(*), sum(id) FROM rows WHERE position(:'four' IN t) > :'five' OR initcap(t) = t OR split_part(t, ' ', -1) = :'one_four'",
+    "SELECT count(*), sum(id), encdb.decrypt(max(replace(t, :'four'::enc_text, n::enc_text))) FROM rows GROUP BY trim(both 'etx1' FROM t), n ORDER BY 1, 2, 3",
+    "SELECT count(*), sum(id) FROM rows JOIN few ON btrim(replace(t, 'text', ''), 'x ') = split_part(f::enc_text, '0', 1)",
+    "SELECT count(*), sum(id) FROM rows JOIN few ON starts_with(substr(t, 6), left(f::enc_text, -1))",
     "SELECT count(*) FROM (SELECT k + n, n + :'two', - k FROM rows GROUP BY k + n, n + :'two', - k) x",
     "SELECT count(*), sum(id) FROM rows JOIN few ON k + f = n * :'two' WHERE f < :'fifty'",
     "SELECT count(*), sum(x) FROM (SELECT (SELECT sum(r.id) FROM rows r WHERE r.id < 60 AND r.k + f > :'fifty' AND r.k + f IN (SELECT n + k FROM rows LIMIT 9)) AS x FROM few WHERE f < :'ninety') y",
@@ -139,6 +145,9 @@ class Ahead(Confidential):
             # A function, and a filter of what it gives; of functions one on another there is one program.
             "SELECT count(*) FROM rows WHERE id % 97 > 0 AND substring(t, 6, 2) = :'four'": 2 * batches,
             "SELECT count(*) FROM rows WHERE id % 97 > 0 AND substring(lower(t || t), 6, 2) IN (:'four', :'one_four')": 2 * batches,
+            "SELECT count(*) FROM rows WHERE id % 97 > 0 AND starts_with(t, :'prefix')": batches,
+            "SELECT count(*) FROM rows WHERE id % 97 > 0 AND split_part(t, ' ', 2) = :'four'": 2 * batches,
+            "SELECT count(*) FROM rows WHERE id % 97 > 0 AND position(:'four' IN replace(trim(t), ' ', '')) = :'five'": 2 * batches,
             "SELECT count(*) FROM rows WHERE n IS DISTINCT FROM :'five' AND n IS DISTINCT FROM :'two'": 2 * batches,
         }
         for statement, (_, _, ahead, alone) in zip(counted, self.both(server, counted)):
@@ -258,7 +267,7 @@ class Ahead(Confidential):
     def test_rights_are_asked_for_each_row(self):
         """LIKE and arithmetic need their grants however they are asked."""
         server = self.isolated()
-        for statement in ["SELECT count(*) FROM rows WHERE t LIKE t", "SELECT count(k + k) FROM rows", "SELECT count(*) FROM rows WHERE k + k > k"]:
+        for statement in ["SELECT count(*) FROM rows WHERE t LIKE t", "SELECT count(*) FROM rows WHERE starts_with(t, t)", "SELECT count(btrim(t)) FROM rows", "SELECT count(k + k) FROM rows", "SELECT count(*) FROM rows WHERE k + k > k"]:
             with self.subTest(statement=statement):
                 self.assertIn("granted", self.as_owner(server, statement, operations="none", error="has not granted"))
 

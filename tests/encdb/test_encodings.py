@@ -44,6 +44,8 @@ class Encodings(Confidential):
             opened = "SELECT encdb.decrypt('{}'::enc_text)"
             there, not_there = (opened.format(self.cell(server, text)) for text in ["na\u00efve", "password\u20acx"])
             self.assertEqual(self.as_owner(server, f"{there} = 'na' || chr(239) || 've'", db="other"), "t")
+            replaced = "SELECT encdb.decrypt(replace('{}'::enc_text, chr(239), 'ia')) = 'naiave'".format(self.cell(server, "na\u00efve"))
+            self.assertEqual(self.as_owner(server, replaced, db="other"), "t")
             self.refused(server, not_there)
             self.assertEqual(server.psql(INSERT.format("'th' || chr(233)", 77), db="other", user="bob"), "t")
             self.assertEqual(self.as_owner(server, NAMED.splitlines()[2], db="other"), "t")
@@ -52,6 +54,7 @@ class Encodings(Confidential):
         for server in self.databases("SQL_ASCII"):
             self.assertEqual(self.as_owner(server, "SELECT encdb.decrypt(encdb.enc_text_encrypt('ascii'))", db="other"), "ascii")
             self.refused(server, "SELECT encdb.enc_text_encrypt(E'password\\xe9x')")
+            self.refused(server, "SELECT btrim(encdb.enc_text_encrypt('ascii'), E'password\\xe9x')")
             self.refused(server, "SELECT encdb.dek_generate(E'caf\\xe9')")
             server.psql(f"INSERT INTO encdb.data_key SELECT E'caf\\xe9', 77, false, {FOREIGN.format(77)}", db="other")
             self.assertEqual(self.as_owner(server, "SELECT encdb.decrypt(encdb.enc_text_encrypt('ascii'))", db="other"), "ascii")

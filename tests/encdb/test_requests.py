@@ -77,6 +77,8 @@ class Requests(Confidential):
             # Operators one on another are one request for 16, 32 and 64 rows. PostgreSQL copies the first row of a group, which is asked alone.
             "SELECT sum((k + k) * k - k) FROM numbers WHERE g <= 100": 1 + 3 + 1,
             "SELECT k + k + k::enc_int8 FROM numbers WHERE g <= 100": 3,
+            "SELECT split_part(replace(trim(k::enc_text), '1', '-'), '-', 2) FROM numbers WHERE g <= 100": 3,
+            "SELECT initcap(k::enc_text || left(k::enc_text, 1)) FROM numbers WHERE g <= 100": 3,
             "SET encdb.read_ahead = off; SELECT k + k + k::enc_int8 FROM numbers WHERE g <= 100": 100,
             # A window that is asked once, and one that is asked after each row: its state is made, asked nine times, and dropped.
             "SET encdb.read_ahead = on; SELECT sum(k) OVER () FROM numbers WHERE g <= 100": 1,

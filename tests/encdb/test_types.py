@@ -40,7 +40,8 @@ OF_TWO = [*(f"{{x}} {operator} {{y}}" for operator in "= <> < <= > >= + - * / % 
           "(SELECT count(*) FROM (VALUES ({x}), ({y})) v(c) WHERE c = {x})", "mod({x}, {y})", "power({x}, {y})",
           "{x} IS DISTINCT FROM {y}", "(SELECT count(*) FROM (SELECT {x} AS c) l JOIN (SELECT {y} AS c) r USING (c))",
           "row({x}) = row({y})", "{x} BETWEEN {y} AND {y}"]
-OF_ONE = ["abs({x})", "- {x}", "length({x})", "sum({x})", "avg({x})", "min({x})", "max({x})", "upper({x})"]
+OF_ONE = ["abs({x})", "- {x}", "length({x})", "sum({x})", "avg({x})", "min({x})", "max({x})", "upper({x})",
+          "initcap({x})", "trim({x})", "left({x}, -1)", "strpos({x}, {x})", "starts_with({x}, {x})", "replace({x}, {x}, {x})"]
 # Joins of two types, by row: those that match, and all of both sides.
 JOINS = ["SELECT a.n, b.n FROM {0} a JOIN {0} b ON a.{1} = b.{2} ORDER BY 1, 2;",
          "SELECT a.n, b.n FROM {0} a FULL JOIN {0} b ON a.{1} = b.{2} ORDER BY 1, 2;",

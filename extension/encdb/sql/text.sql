@@ -52,6 +52,59 @@ CREATE FUNCTION length(enc_text) RETURNS enc_int4
 CREATE FUNCTION char_length(enc_text) RETURNS enc_int4
     AS 'MODULE_PATHNAME', 'encdb_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 
+CREATE FUNCTION initcap(enc_text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_initcap' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION "left"(enc_text, integer) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_left' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION "right"(enc_text, integer) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_right' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION reverse(enc_text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_reverse' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION repeat(enc_text, integer) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_repeat' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION lpad(enc_text, integer) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_lpad' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION lpad(enc_text, integer, text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_lpad' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION rpad(enc_text, integer) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_rpad' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION rpad(enc_text, integer, text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_rpad' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION starts_with(enc_text, enc_text) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'encdb_starts_with' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION strpos(enc_text, enc_text) RETURNS enc_int4
+    AS 'MODULE_PATHNAME', 'encdb_position' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION replace(enc_text, enc_text, enc_text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_replace' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION replace(enc_text, text, text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_replace_plain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION split_part(enc_text, enc_text, integer) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_split_part' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION split_part(enc_text, text, integer) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_split_part_plain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+
+-- The parser makes calls of pg_catalog's functions of TRIM(... FROM x) and POSITION(y IN x), too.
+CREATE FUNCTION pg_catalog.btrim(enc_text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_btrim' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION pg_catalog.btrim(enc_text, enc_text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_btrim' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION pg_catalog.btrim(enc_text, text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_btrim_plain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION pg_catalog.ltrim(enc_text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_ltrim' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION pg_catalog.ltrim(enc_text, enc_text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_ltrim' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION pg_catalog.ltrim(enc_text, text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_ltrim_plain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION pg_catalog.rtrim(enc_text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_rtrim' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION pg_catalog.rtrim(enc_text, enc_text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_rtrim' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION pg_catalog.rtrim(enc_text, text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_rtrim_plain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION pg_catalog."position"(enc_text, enc_text) RETURNS enc_int4
+    AS 'MODULE_PATHNAME', 'encdb_position' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+
 -- Strings of bytes
 
 CREATE FUNCTION encdb.enc_bytea_concat(enc_bytea, enc_bytea) RETURNS enc_bytea

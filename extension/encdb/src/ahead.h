@@ -101,8 +101,7 @@ extern bool encdb_ahead_waits(Asking *asking);
 extern void encdb_ahead_asked(Ahead *node, Asking *asking, int ncells);
 extern bool encdb_ahead_fails(const Ahead *node, int row);
 extern bool encdb_ahead_order(const FmgrInfo *call, Cell *left, Cell *right, const char *locale, int *order);
-extern bool encdb_ahead_like(const FmgrInfo *call, Cell *text, Cell *pattern, bool insensitive, const char *locale,
-							 int *matches);
+extern bool encdb_ahead_like(const FmgrInfo *call, Cell *text, Cell *pattern, int how, const char *locale, int *matches);
 
 /* ahead_computed.c */
 extern Cell *encdb_ahead_result(const Ahead *node, int computation, int row);

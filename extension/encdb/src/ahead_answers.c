@@ -58,11 +58,11 @@ typedef struct Rows
 /* How the evaluator is asked about many */
 typedef int (*AskEach) (const CallSite *site, const Rows *rows, int8 *answers);
 
-/* An operator alone: IN and IS DISTINCT FROM call one, and may be true where it is false */
+/* An operator or a function alone: IN and IS DISTINCT FROM call one, and may be true where it is false */
 static bool
 IsFilter(const Ahead *node, const FmgrInfo *call)
 {
-	return call->fn_expr && IsA(call->fn_expr, OpExpr) &&
+	return call->fn_expr && (IsA(call->fn_expr, OpExpr) || IsA(call->fn_expr, FuncExpr)) &&
 		list_member_ptr(node->scan.ss.ps.plan->qual, call->fn_expr);
 }
 
@@ -254,13 +254,19 @@ AskOrders(const CallSite *site, const Rows *rows, int8 *answers)
 static int
 AskLike(const CallSite *site, const Rows *rows, int8 *answers)
 {
-	return pgseal_like_each(rows->cells, rows->n, site->operand, false, NULL, answers);
+	return pgseal_like_each(rows->cells, rows->n, site->operand, PGSEAL_LIKE, NULL, answers);
 }
 
 static int
 AskIlike(const CallSite *site, const Rows *rows, int8 *answers)
 {
-	return pgseal_like_each(rows->cells, rows->n, site->operand, true, site->locale, answers);
+	return pgseal_like_each(rows->cells, rows->n, site->operand, PGSEAL_ILIKE, site->locale, answers);
+}
+
+static int
+AskPrefix(const CallSite *site, const Rows *rows, int8 *answers)
+{
+	return pgseal_like_each(rows->cells, rows->n, site->operand, PGSEAL_STARTS_WITH, NULL, answers);
 }
 
 /* Of two rows the one that was given later: the other one is the same for many of its rows */
@@ -321,9 +327,10 @@ encdb_ahead_order(const FmgrInfo *call, Cell *left, Cell *right, const char *loc
 }
 
 bool
-encdb_ahead_like(const FmgrInfo *call, Cell *text, Cell *pattern, bool insensitive, const char *locale, int *matches)
+encdb_ahead_like(const FmgrInfo *call, Cell *text, Cell *pattern, int how, const char *locale, int *matches)
 {
-	Operand		operand = {-1, CellBytes(pattern), insensitive ? locale : NULL};
+	static const AskEach ways[] = {[PGSEAL_LIKE] = AskLike,[PGSEAL_ILIKE] = AskIlike,[PGSEAL_STARTS_WITH] = AskPrefix};
+	Operand		operand = {-1, CellBytes(pattern), how == PGSEAL_ILIKE ? locale : NULL};
 	int			column;
 	int			other;
 	Ahead	   *node;
@@ -334,5 +341,5 @@ encdb_ahead_like(const FmgrInfo *call, Cell *text, Cell *pattern, bool insensiti
 	node = encdb_ahead_node(text, &column);
 	site = node ? EncdbAheadSite(node, call, column, false) : NULL;
 	return site != NULL && encdb_ahead_node(pattern, &other) != node &&
-		EncdbAheadAnswer(node, site, &operand, insensitive ? AskIlike : AskLike, matches);
+		EncdbAheadAnswer(node, site, &operand, ways[how], matches);
 }

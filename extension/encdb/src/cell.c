@@ -5,6 +5,8 @@
  */
 #include "encdb.h"
 
+#include <ctype.h>
+
 #include "libpq/pqformat.h"
 #include "utils/builtins.h"
 
@@ -108,6 +110,23 @@ encdb_out(PG_FUNCTION_ARGS)
 	text[1] = 'x';
 	text[2 + hex_encode(VARDATA_ANY(cell), len, text + 2)] = '\0';
 	PG_RETURN_CSTRING(text);
+}
+
+/* Whether a text is a cell as encdb_out() writes it: somebody meant another type than text */
+bool
+encdb_is_written_cell(PgsealBytes text)
+{
+	PgsealBytes cell;
+	uint8	   *bytes;
+
+	if (text.len < 2 || memcmp(text.data, "\\x", 2) != 0 || text.len % 2 != 0)
+		return false;
+	for (size_t i = 2; i < text.len; i++)
+		if (!isxdigit(text.data[i]))
+			return false;
+	bytes = palloc(text.len);
+	cell = (PgsealBytes) {bytes, hex_decode((const char *) text.data + 2, text.len - 2, (char *) bytes)};
+	return pgseal_check(cell, TYPE_ANY) == 0;
 }
 
 PG_FUNCTION_INFO_V1(encdb_send);

@@ -162,13 +162,18 @@ EncdbCollationFind(Oid collation)
 	return found;
 }
 
+/* Whether encdb_locale() knows the rules of a collation */
+bool
+encdb_has_rules(Oid collation)
+{
+	return OidIsValid(collation) && !EncdbCollationLook(collation)->no_rules;
+}
+
 /* Whether encdb_ctype() knows the letters of a collation */
 bool
 encdb_has_ctype(Oid collation)
 {
-	KnownCollation *found = OidIsValid(collation) ? EncdbCollationLook(collation) : NULL;
-
-	return found && !found->no_rules && !found->no_case;
+	return encdb_has_rules(collation) && !EncdbCollationLook(collation)->no_case;
 }
 
 /* The locale that orders text under a collation */

@@ -126,10 +126,12 @@ extern void encdb_distinct_init(void);
 /* cell.c */
 extern Datum encdb_out(PG_FUNCTION_ARGS);
 extern Datum encdb_cell_datum(PgsealBytes bytes);
+extern bool encdb_is_written_cell(PgsealBytes text);
 
 /* collation.c */
 extern const char *encdb_locale(Oid collation);
 extern const char *encdb_ctype(Oid collation);
+extern bool encdb_has_rules(Oid collation);
 extern bool encdb_has_ctype(Oid collation);
 extern void encdb_collation_init(void);
 
@@ -154,16 +156,25 @@ extern Datum encdb_nlike(PG_FUNCTION_ARGS);
 extern Datum encdb_nilike(PG_FUNCTION_ARGS);
 
 /* text_functions.c */
+/* What a function of text needs of its collation */
+typedef enum TextRules
+{
+	RULES_NONE,
+	RULES_SEARCH,				/* that equal texts are equal bytes */
+	RULES_LETTERS
+} TextRules;
+
 /* A function of text that is a step of programs */
 typedef struct TextFunction
 {
 	PGFunction	function;
 	char		letter;			/* in the program */
-	int			noperands;		/* arguments that are cells, the first ones; the others are plain numbers */
-	bool		is_cased;		/* by the letters of its collation */
+	const char *arguments;		/* at most: c a cell, t a plain text, n a number; cells come first */
+	TextRules	rules;
 } TextFunction;
 
 extern const TextFunction *encdb_text_function(PGFunction function);
+extern int	encdb_text_operands(const TextFunction *function, int narguments);
 extern bool encdb_text_step(const TextFunction *function, List *arguments, Oid collation, StringInfo steps);
 
 /* stored.c */

@@ -178,7 +178,8 @@ TakeInOperand(Program *program, Node *node)
 static void
 TakeInCall(Program *program, const Call *call)
 {
-	int			noperands = call->text ? call->text->noperands : list_length(call->arguments);
+	int			narguments = list_length(call->arguments);
+	int			noperands = call->text ? encdb_text_operands(call->text, narguments) : narguments;
 	ListCell   *cell;
 
 	program->stable |= func_volatile(call->function) != PROVOLATILE_IMMUTABLE;

@@ -177,8 +177,10 @@ extern int	pgseal_extract(PgsealBytes field, PgsealBytes cell, PgsealBytes *resu
 /*
  * Operators, casts and functions one on another: a program in postfix order, a sign for each step. `$` is the next operand,
  * `|` is ||, # is length(), PGSEAL_CAST with a type's number is a cast, what pgseal_field_step() returns is a field, and the
- * others are those of pgseal_arithmetic and pgseal_unary. A function of text is a letter and its plain arguments in
- * parentheses: numbers between commas, or a locale's name, and none is C. An operand without bytes is NULL.
+ * others are those of pgseal_arithmetic and pgseal_unary. A function of text is a letter and its other arguments in
+ * parentheses: a locale's name, and none is C, or between commas numbers, `$` for a value that was computed before the
+ * step, and texts in quotes. In these, bytes that are no printable ASCII, and % " , and ), are % and two hexadecimal
+ * digits. An operand without bytes is NULL.
  */
 #define PGSEAL_MOST_OPERANDS	64
 #define PGSEAL_MOST_PROGRAM	256	/* bytes */
@@ -193,11 +195,16 @@ extern int	pgseal_compute(PgsealBytes program, const PgsealBytes *operands, size
  */
 #define PGSEAL_UNTOLD	2		/* among orders, which are -1, 0 and 1, and truths */
 
+/* How a text is compared with a pattern; `locale` is that of ILIKE */
+#define PGSEAL_LIKE		0
+#define PGSEAL_ILIKE	1
+#define PGSEAL_STARTS_WITH	2	/* the pattern is a prefix */
+
 /* Of each on the left to the one on the right at its place, or to the only one */
 extern int	pgseal_compare_each(const PgsealBytes *lefts, size_t nlefts, const PgsealBytes *rights, size_t nrights,
 								const char *locale, int8_t *orders);
-extern int	pgseal_like_each(const PgsealBytes *texts, size_t ntexts, PgsealBytes pattern, int insensitive,
-							 const char *locale, int8_t *truths);
+extern int	pgseal_like_each(const PgsealBytes *texts, size_t ntexts, PgsealBytes pattern, int how, const char *locale,
+							 int8_t *truths);
 
 /* Of two cells of one key and one type, whose values are equal if the tags are. The first 8 bytes are the hash with seed 0 */
 typedef struct PgsealTag
@@ -220,8 +227,7 @@ extern int	pgseal_compute_each(PgsealBytes program, const PgsealBytes *operands,
 								PgsealComputed *results);
 
 extern int	pgseal_concat(PgsealBytes left, PgsealBytes right, PgsealBytes *result);
-extern int	pgseal_like(PgsealBytes text, PgsealBytes pattern, int insensitive, const char *locale,
-						int *matches);
+extern int	pgseal_like(PgsealBytes text, PgsealBytes pattern, int how, const char *locale, int *matches);
 /* `escape` in UTF-8 */
 extern int	pgseal_like_escape(PgsealBytes pattern, PgsealBytes escape, PgsealBytes *result);
 extern int	pgseal_length(PgsealBytes text, PgsealBytes *result);

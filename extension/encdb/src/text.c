@@ -21,11 +21,11 @@ encdb_concat(PG_FUNCTION_ARGS)
 }
 
 /*
- * Whether LIKE, or NOT LIKE, has the wanted outcome. In ANALYZE it has: that takes a partial index for as large as its table,
+ * Whether LIKE, or NOT LIKE, or starts_with has the wanted outcome. In ANALYZE it has: that takes a partial index for as large as its table,
  * rather than for empty.
  */
 static bool
-EncdbTextLike(FunctionCallInfo fcinfo, bool insensitive, bool wanted)
+EncdbTextLike(FunctionCallInfo fcinfo, int how, bool wanted)
 {
 	Cell	   *text = PG_GETARG_CELL(0);
 	Cell	   *pattern = PG_GETARG_CELL(1);
@@ -34,13 +34,13 @@ EncdbTextLike(FunctionCallInfo fcinfo, bool insensitive, bool wanted)
 
 	if (unlikely(encdb_in_analyze()))
 		return true;
-	if (insensitive)
+	if (how == PGSEAL_ILIKE)
 		locale = encdb_ctype(PG_GET_COLLATION());
 	else
 		/* Only to refuse what is neither C's nor libc's */
 		(void) encdb_locale_of(CellBytes(text), PG_GET_COLLATION());
-	if (!encdb_ahead_like(fcinfo->flinfo, text, pattern, insensitive, locale, &matches))
-		ENCDB_CALL(pgseal_like(CellBytes(text), CellBytes(pattern), insensitive, locale, &matches));
+	if (!encdb_ahead_like(fcinfo->flinfo, text, pattern, how, locale, &matches))
+		ENCDB_CALL(pgseal_like(CellBytes(text), CellBytes(pattern), how, locale, &matches));
 	return (matches != 0) == wanted;
 }
 
@@ -48,28 +48,35 @@ PG_FUNCTION_INFO_V1(encdb_like);
 Datum
 encdb_like(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(EncdbTextLike(fcinfo, false, true));
+	PG_RETURN_BOOL(EncdbTextLike(fcinfo, PGSEAL_LIKE, true));
 }
 
 PG_FUNCTION_INFO_V1(encdb_nlike);
 Datum
 encdb_nlike(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(EncdbTextLike(fcinfo, false, false));
+	PG_RETURN_BOOL(EncdbTextLike(fcinfo, PGSEAL_LIKE, false));
 }
 
 PG_FUNCTION_INFO_V1(encdb_ilike);
 Datum
 encdb_ilike(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(EncdbTextLike(fcinfo, true, true));
+	PG_RETURN_BOOL(EncdbTextLike(fcinfo, PGSEAL_ILIKE, true));
 }
 
 PG_FUNCTION_INFO_V1(encdb_nilike);
 Datum
 encdb_nilike(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(EncdbTextLike(fcinfo, true, false));
+	PG_RETURN_BOOL(EncdbTextLike(fcinfo, PGSEAL_ILIKE, false));
+}
+
+PG_FUNCTION_INFO_V1(encdb_starts_with);
+Datum
+encdb_starts_with(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(EncdbTextLike(fcinfo, PGSEAL_STARTS_WITH, true));
 }
 
 /* What LIKE ... ESCAPE calls with its pattern; the escape is plain */

@@ -25,11 +25,11 @@ mod tickets;
 mod wire;
 
 pub use items::{Items, KeyRow};
-pub use program::{Program, Step, TextStep};
+pub use program::{PlainText, Program, Step, TextArgument, TextStep};
 pub use refusal::{Refusal, Report};
 pub use request::{
     AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,
-    EachRequest, OperationRequest, Page, Request, SessionRequest, Unary, MAX_CELLS,
+    EachRequest, Matching, OperationRequest, Page, Request, SessionRequest, Unary, MAX_CELLS,
 };
 pub use response::{Finding, Position, Response, Status, MAX_EQUAL, MAX_FINDINGS};
 pub use tickets::{Ticket, Tickets};

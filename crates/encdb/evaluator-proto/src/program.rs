@@ -3,7 +3,7 @@
 //! A step is one byte: the operator's sign as in SQL, `$` for the next operand, `~` for the
 //! negative, `@` for the absolute value, `p` for the power as it is since PostgreSQL 16, `#` for
 //! the length, a digit or a letter from `a` to `l` for a field of a time, and another letter for a
-//! cast: 0x40 with the type's number. A function of text is in parentheses, with its plain
+//! cast: 0x40 with the type's number. A function of text is in parentheses, with its other
 //! arguments ([`TextStep`]). All are ASCII, because `EXPLAIN` shows them.
 //!
 //! Invariant: a [`Program`] takes all its operands, never one that is not there, and leaves one
@@ -14,7 +14,7 @@ mod text;
 use pgseal_value::{Arithmetic, Field, Type};
 
 use crate::Malformed;
-pub use text::TextStep;
+pub use text::{PlainText, TextArgument, TextStep};
 
 /// Operands of a program at most: PostgreSQL's functions have 100 arguments. The extension's header
 /// says the same.
@@ -182,6 +182,8 @@ mod tests {
             ("$@y$|", 2),
             ("$(s1,2)", 1),
             ("$(s-3)$(u$|x)|(l)", 2),
+            ("$$$(r$,$)(b)", 3),
+            ("$(d\"(\",-1)$$|(p$)", 3),
         ] {
             let program = Program::parse(bytes.as_bytes(), operands).map(Program::bytes);
             assert_eq!(program, Ok(bytes.as_bytes()));
@@ -209,6 +211,9 @@ mod tests {
             ("$(s2147483648)", 1),
             ("$(!1)", 1),
             ("$(u\u{7f})", 1),
+            ("$$(r$,$)", 2),
+            ("$(p$)", 1),
+            ("$(b\")\")", 1),
         ] {
             assert_eq!(
                 Program::parse(bytes.as_bytes(), operands),

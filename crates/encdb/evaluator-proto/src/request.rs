@@ -32,6 +32,17 @@ pub enum Collation<'a> {
     Libc(&'a str),
 }
 
+/// How a text is compared with a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Matching<'a> {
+    /// `LIKE`
+    Like,
+    /// `ILIKE`, with the collation of its folding.
+    Ilike(Collation<'a>),
+    /// `starts_with`: the pattern is a prefix.
+    Prefix,
+}
+
 /// One call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Request<'a> {

@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_evaluator_proto::{
     AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,
-    EachRequest, Finding, Items, KeyRow, Malformed, OperationRequest, Page, Position, Program,
-    Refusal, Report, Request, Response, SessionRequest, Status, Unary,
+    EachRequest, Finding, Items, KeyRow, Malformed, Matching, OperationRequest, Page, Position,
+    Program, Refusal, Report, Request, Response, SessionRequest, Status, Unary,
 };
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 use proptest::prelude::*;
@@ -88,9 +88,9 @@ fn comparisons() -> Vec<Request<'static>> {
 }
 
 fn operations() -> Vec<Request<'static>> {
-    let like = |insensitive| {
+    let like = |matching| {
         Request::Operation(OperationRequest::Like {
-            insensitive,
+            matching,
             text: b"text",
             pattern: b"pattern",
         })
@@ -109,9 +109,10 @@ fn operations() -> Vec<Request<'static>> {
             left: b"l",
             right: b"r",
         }),
-        like(None),
-        like(Some(LIBC)),
-        like(Some(Collation::C)),
+        like(Matching::Like),
+        like(Matching::Ilike(LIBC)),
+        like(Matching::Ilike(Collation::C)),
+        like(Matching::Prefix),
         Request::Operation(OperationRequest::LikeEscape {
             escape: "\u{10ffff}",
             pattern: b"pattern",
@@ -134,7 +135,7 @@ fn operations() -> Vec<Request<'static>> {
             cell: b"cell",
         }),
         Request::Operation(OperationRequest::Compute {
-            program: Program::parse(b"$(s1,-2)$M*$-", CELLS.len()).expect("it fits"),
+            program: Program::parse(b"$(s1,-2)$M*$(b\"%2c\")-", CELLS.len()).expect("it fits"),
             operands: CELLS,
         }),
     ]
@@ -172,9 +173,9 @@ fn of_many() -> Vec<Request<'static>> {
             rights,
         })
     };
-    let like = |insensitive| {
+    let like = |matching| {
         Request::Each(EachRequest::Like {
-            insensitive,
+            matching,
             pattern: b"pattern",
             texts: CELLS,
         })
@@ -183,9 +184,10 @@ fn of_many() -> Vec<Request<'static>> {
         compare(CELLS),
         compare(Items::Listed(&[b"one"])),
         Request::Each(EachRequest::Tag(CELLS)),
-        like(None),
-        like(Some(Collation::C)),
-        like(Some(LIBC)),
+        like(Matching::Like),
+        like(Matching::Ilike(Collation::C)),
+        like(Matching::Ilike(LIBC)),
+        like(Matching::Prefix),
         Request::Each(EachRequest::Compute {
             program: Program::parse(b"$$M*$-", CELLS.len()).expect("it fits"),
             operands: Items::Listed(&[b"1", b"", b"3", b"4", b"5", b""]),

@@ -11,7 +11,7 @@ use pgseal_cell::{CellRef, DataKeyId, Mode};
 use pgseal_evaluator::engine::Connection;
 use pgseal_evaluator_proto::{
     AggregateRequest, Batch, Collation, ComparisonRequest, ConversionRequest, EachRequest, Items,
-    OperationRequest, Page, Program, Request, Response, Unary,
+    Matching, OperationRequest, Page, Program, Request, Response, Unary,
 };
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval, Type, Value};
 use proptest::collection::vec;
@@ -70,7 +70,7 @@ const ALL: [Operation; 9] = [
     Operation::ConvertOut,
 ];
 const UNARY: [Unary; 2] = [Unary::Negate, Unary::Absolute];
-const PROGRAMS: [&[u8]; 8] = [
+const PROGRAMS: [&[u8]; 15] = [
     b"$$+@",
     b"$y$y|",
     b"$M$M^",
@@ -79,6 +79,13 @@ const PROGRAMS: [&[u8]; 8] = [
     b"$(s-1,4)$(s2147483647,2147483647)|",
     b"$(lC.UTF-8)$(u)|",
     b"$(uxx_XX)$(s-2147483648)|",
+    b"$(b)$(t-2147483648)(b$)",
+    b"$(iC.UTF-8)$(h2147483647)(p$)",
+    b"$$(r$,\"ab%2c\")",
+    b"$(r\"b\",\"\")$(d\"%25\",-2147483648)|",
+    b"$$(d$,2147483647)",
+    b"$(j2147483647)$(k-2147483648,\"%c3%a4\")(b$)(k1000,\"xy\")",
+    b"$(n3)$(n1000)(e$)",
 ];
 /// The last is none.
 const COLLATIONS: [Collation<'static>; 5] = [
@@ -231,7 +238,7 @@ impl Asker {
             }),
             5 => Request::Comparison(ComparisonRequest::Rank { collation, cells }),
             6 => Request::Operation(OperationRequest::Like {
-                insensitive: (e % 2 == 0).then_some(collation),
+                matching: matching(e, collation),
                 text: left,
                 pattern: right,
             }),
@@ -320,7 +327,7 @@ fn of_many<'a>([kind, _, _, c, d, e]: Step, several: Items<'a>, two: Items<'a>) 
         },
         1 => EachRequest::Tag(several),
         2 => EachRequest::Like {
-            insensitive: (e % 2 == 0).then_some(collation),
+            matching: matching(e, collation),
             pattern: one,
             texts: several,
         },
@@ -329,6 +336,14 @@ fn of_many<'a>([kind, _, _, c, d, e]: Step, several: Items<'a>, two: Items<'a>) 
             operands: two,
         },
     })
+}
+
+fn matching(number: u32, collation: Collation<'static>) -> Matching<'static> {
+    match number % 3 {
+        0 => Matching::Like,
+        1 => Matching::Ilike(collation),
+        _ => Matching::Prefix,
+    }
 }
 
 fn interval([_, a, b, _, d, e]: Step) -> Interval {

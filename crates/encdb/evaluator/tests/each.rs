@@ -10,12 +10,13 @@ use pgseal_cell::grant::Operation;
 use pgseal_cell::Mode;
 use pgseal_evaluator::engine::Connection;
 use pgseal_evaluator_proto::{
-    Collation, ComparisonRequest, EachRequest, Items, OperationRequest, Program, Request, Response,
+    Collation, ComparisonRequest, EachRequest, Items, Matching, OperationRequest, Program, Request,
+    Response,
 };
 use pgseal_value::Value;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::subsequence;
+use proptest::sample::{select, subsequence};
 
 const GRANTED: [Operation; 3] = [
     Operation::CompareDerived,
@@ -78,7 +79,11 @@ proptest! {
     fn each_is_answered_as_if_it_came_alone(
         operations in subsequence(GRANTED.to_vec(), 0..=GRANTED.len()),
         chosen in vec(any::<prop::sample::Index>(), 2..40),
-        insensitive: bool,
+        matching in select(vec![
+            Matching::Like,
+            Matching::Ilike(Collation::C),
+            Matching::Prefix,
+        ]),
     ) {
         let (mut connection, _, mut key) = alice_with(&engine(false), &operations);
         let all = cells(&mut key);
@@ -99,12 +104,11 @@ proptest! {
             let told = together(c, EachRequest::Compare { collation, lefts, rights });
             prop_assert_eq!(told, expected);
         }
-        let insensitive = insensitive.then_some(collation);
         let like = |text| {
-            Request::Operation(OperationRequest::Like { insensitive, text, pattern: probe })
+            Request::Operation(OperationRequest::Like { matching, text, pattern: probe })
         };
         let expected: Vec<_> = lefts.iter().map(|text| alone(c, like(text))).collect();
-        let asked = EachRequest::Like { insensitive, pattern: probe, texts: items(&lefts) };
+        let asked = EachRequest::Like { matching, pattern: probe, texts: items(&lefts) };
         prop_assert_eq!(together(c, asked), expected);
     }
 

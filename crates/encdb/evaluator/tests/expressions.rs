@@ -8,7 +8,7 @@ use pgseal_cell::grant::{KeyScope, Operation, Subject};
 use pgseal_cell::{CellRef, DataKeyId, Mode, Type};
 use pgseal_evaluator::engine::{CollationId, Connection};
 use pgseal_evaluator_proto::{AttachAs, OperationRequest, Program, Refusal, Request, Step, Unary};
-use pgseal_value::Value;
+use pgseal_value::{Value, ValueError};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -25,7 +25,21 @@ const OPERATIONS: [Operation; 5] = [
 ];
 /// Steps of one byte, and `(`, in whose place a function of text comes.
 const STEPS: &[u8] = b"$$$$$$$$+-*/%^p|~@#0aj5IJKLMNOPQRSy(((";
-const TEXT: [&str; 5] = ["$(s2)", "$(s-1,3)", "$(s1,-1)", "$(l)", "$(uC.UTF-8)"];
+const TEXT: [&str; 13] = [
+    "$(s2)",
+    "$(s-1,3)",
+    "$(s1,-1)",
+    "$(l)",
+    "$(uC.UTF-8)",
+    "$(iC.UTF-8)",
+    "$(h-1)",
+    "$(t1)",
+    "$(v)",
+    "$(n2)",
+    "$(b)",
+    "$(j3)",
+    "$(k4,\"2%c3%a4\")",
+];
 
 /// A function of text alone.
 fn of_text(program: &'static str) -> Program<'static> {
@@ -205,6 +219,141 @@ fn each_step_needs_its_grant() {
             Some(operation) => assert_eq!(made, Err(no_grant(operation))),
             None => assert_eq!(key.open_text(&made.unwrap().unwrap()), "2!"),
         }
+    }
+}
+
+/// What a function of text with another one gives, with these operands, where the operations are
+/// granted.
+fn searched(program: &str, operands: &[&str], granted: &[Operation]) -> Result<String, Refusal> {
+    let (mut connection, _, mut key) = alice_with(&engine(false), granted);
+    let cells: Vec<Vec<u8>> = operands.iter().map(|text| key.text(text)).collect();
+    let cells: Vec<&[u8]> = cells.iter().map(Vec::as_slice).collect();
+    let program = Program::parse(program.as_bytes(), cells.len())?;
+    let made = compiled(&mut connection, program, &cells)?;
+    Ok(made.map_or_else(String::new, |made| key.open(&made).to_text()))
+}
+
+#[test]
+fn functions_of_text_take_plain_texts_and_operands() {
+    let granted = [Operation::Text, Operation::CompareDerived];
+    for (program, operands, result) in [
+        ("$(b)", &["  a "][..], "a"),
+        ("$(f\"b \")", &[" ba "], "a "),
+        ("$(e\"%c3%a4\")", &["aä"], "a"),
+        ("$$(b$)", &["xax", "x"], "a"),
+        ("$$(p$)", &["äöü", "ü"], "3"),
+        ("$$(p$)", &["äöü", "u"], "0"),
+        ("$(r\"a\",\"%2c%29\")", &["bab"], "b,)b"),
+        ("$(j4,\"xy\")(k5)", &["ab"], "xyab "),
+        ("$$$(r$,$)", &["bab", "a", ""], "bb"),
+        ("$$(r$,\"-\")", &["bab", "b"], "-a-"),
+        ("$(d\"@\",-1)", &["a@b"], "b"),
+        ("$$(d$,1)", &["a@b", "@"], "a"),
+        // What was made on the way is looked for, and is looked into.
+        ("$(v)$(v)(b$)", &["abc", "ca"], "b"),
+        ("$$|$(h1)(p$)", &["a", "xb", "xy"], "2"),
+    ] {
+        let made = searched(program, operands, &granted);
+        assert_eq!(made.as_deref(), Ok(result), "{program}");
+    }
+    let zero = searched("$(d\"@\",0)", &["a"], &granted);
+    assert_eq!(zero, Err(Refusal::Value(ValueError::FieldZero)));
+}
+
+/// A result's length shows whether a text is in another. So where one is the caller's, or was made
+/// here, a comparison with what was made here is asked for, too, as for a pattern of LIKE.
+#[test]
+fn what_is_looked_for_is_asked_for_as_a_pattern_is() {
+    let (text, both) = (
+        [Operation::Text],
+        [Operation::Text, Operation::CompareDerived],
+    );
+    for (program, operands, is_text_enough) in [
+        ("$(b)", &["a"][..], true),
+        ("$(n2)", &["a"], true),
+        ("$(j5)(k9,\"x\")", &["a"], true),
+        ("$(h1)(t-1)(v)(i)", &["a"], true),
+        ("$$(b$)", &["a", "b"], true),
+        ("$$(p$)", &["a", "b"], true),
+        ("$$$(r$,$)", &["a", "b", "c"], true),
+        ("$$(d$,1)", &["a", "b"], true),
+        ("$(b\"b\")", &["a"], false),
+        ("$(r\"b\",\"\")", &["a"], false),
+        ("$$(r$,\"c\")", &["a", "b"], false),
+        ("$(d\"b\",1)", &["a"], false),
+        ("$(v)$(b$)", &["a", "b"], false),
+        ("$$(v)(p$)", &["a", "b"], false),
+        ("$$$(v)(r$,$)", &["a", "b", "c"], false),
+    ] {
+        let refused = searched(program, operands, &[Operation::CompareDerived]);
+        assert_eq!(refused, Err(no_grant(Operation::Text)), "{program}");
+        let derived = no_grant(Operation::CompareDerived);
+        let made = searched(program, operands, &text).map(|_| ());
+        let expected = if is_text_enough { Ok(()) } else { Err(derived) };
+        assert_eq!(made, expected, "{program}");
+        assert!(searched(program, operands, &both).is_ok(), "{program}");
+    }
+}
+
+/// A result is under the key of the first text, if what the other keys seal may flow there.
+#[test]
+fn each_operand_flows_into_the_result() {
+    let program = Program::parse(b"$$$(r$,$)", 3).unwrap();
+    let refused = no_grant(Operation::ConvertOut);
+    // Text, and text with conversions to plaintext.
+    let (less, more) = (0b00010, 0b10010);
+    for (granted, refused) in [([less, more], None), ([more, less], Some(refused))] {
+        let (mut connection, [mut one, mut other]) = session(granted);
+        let (a, b) = (one.text("a"), other.text("b"));
+        for operands in [[&a[..], &a, &b], [&a, &b, &a]] {
+            let made = compiled(&mut connection, program, &operands);
+            assert_eq!(made.err(), refused);
+        }
+    }
+}
+
+#[test]
+fn what_is_null_is_not_looked_for() {
+    let (mut connection, [mut key, _]) = session([0, 0]);
+    let text = key.text("a");
+    let program = Program::parse(b"$$$(r$,$)(b)", 3).unwrap();
+    for at in 0..3 {
+        let mut operands: [&[u8]; 3] = [&text; 3];
+        operands[at] = b"";
+        assert_eq!(compiled(&mut connection, program, &operands), Ok(None));
+    }
+}
+
+/// The memory that a request takes is known by its length, so a short one has no long result.
+#[test]
+fn results_are_not_much_longer_than_what_they_are_made_of() {
+    let granted = [Operation::Text];
+    let (mut connection, _, mut key) = alice_with(&engine(false), &granted);
+    let (a, long) = (key.text("a"), key.text(&"b".repeat(1000)));
+    let many = key.text(&"a".repeat(65));
+    for (program, operands, is_made) in [
+        ("$(n65536)", &[&a][..], true),
+        ("$(n65538)", &[&a], false),
+        ("$(n1000000)", &[&a], false),
+        ("$(n40000)$(n40000)|", &[&a, &a], false),
+        ("$(j65537)", &[&a], true),
+        ("$(k40000,\"%c3%a4\")", &[&a], false),
+        ("$$$(r$,$)", &[&many, &a, &long], true),
+        (
+            "$$$(r$,$)",
+            &[&many, &a, &key.text(&"b".repeat(1100))],
+            false,
+        ),
+    ] {
+        let operands: Vec<&[u8]> = operands.iter().map(|cell| cell.as_slice()).collect();
+        let parsed = Program::parse(program.as_bytes(), operands.len()).unwrap();
+        let made = compiled(&mut connection, parsed, &operands).map(|_| ());
+        let expected = if is_made {
+            Ok(())
+        } else {
+            Err(Refusal::TooLarge)
+        };
+        assert_eq!(made, expected, "{program}");
     }
 }
 

@@ -135,6 +135,8 @@ fn a_pattern_that_was_derived_is_a_comparison() {
     assert_eq!(made, Ok(true));
     let refused = no_grant(Operation::CompareDerived);
     assert_eq!(connection.like(&text, &part, None), Err(refused));
+    assert_eq!(connection.starts_with(&text, &part), Err(refused));
+    assert_eq!(connection.starts_with(&text, &pattern), Ok(false));
     // One that is escaped is as long as what occurs in it.
     for cell in [&pattern, &part] {
         let mut escaped = Vec::new();

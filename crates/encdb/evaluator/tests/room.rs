@@ -11,8 +11,8 @@ use pgseal_cell::Type;
 use pgseal_evaluator::engine::{most_memory, Engine};
 use pgseal_evaluator::os::LockedHeap;
 use pgseal_evaluator_proto::{
-    AggregateRequest, Batch, Collation, ComparisonRequest, ConversionRequest, OperationRequest,
-    Program, Request,
+    AggregateRequest, Batch, Collation, ComparisonRequest, ConversionRequest, Matching,
+    OperationRequest, Program, Request,
 };
 use pgseal_value::{AggregateKind, Value};
 
@@ -66,9 +66,9 @@ fn answer(engine: &Engine, request: &Request<'_>) -> f64 {
 }
 
 fn of_two<'a>(left: &'a [u8], right: &'a [u8], both: &'a [&'a [u8]]) -> Vec<Request<'a>> {
-    let like = |insensitive| {
+    let like = |matching| {
         Request::Operation(OperationRequest::Like {
-            insensitive,
+            matching,
             text: left,
             pattern: right,
         })
@@ -85,8 +85,9 @@ fn of_two<'a>(left: &'a [u8], right: &'a [u8], both: &'a [&'a [u8]]) -> Vec<Requ
             cells: items(both),
         }),
         Request::Operation(OperationRequest::Concat { left, right }),
-        like(None),
-        like(Some(UTF8)),
+        like(Matching::Like),
+        like(Matching::Ilike(UTF8)),
+        like(Matching::Prefix),
     ]
 }
 
@@ -101,7 +102,12 @@ fn of_one<'a>(cell: &'a [u8], alone: &'a [&'a [u8]]) -> Vec<Request<'a>> {
         Request::Comparison(ComparisonRequest::Hash { seed: 0, cell }),
         computed(b"$(lC.UTF-8)"),
         computed(b"$(uC.UTF-8)"),
+        computed(b"$(iC.UTF-8)"),
         computed(b"$(s2)"),
+        computed(b"$(h-1)"),
+        computed(b"$(v)"),
+        computed(b"$(r\"a\",\"\")"),
+        computed(b"$(d\"b\",-1)"),
         Request::Operation(OperationRequest::LikeEscape {
             escape: "#",
             pattern: cell,
@@ -148,10 +154,24 @@ fn no_request_takes_more_than_is_asked_for() {
     requests.extend(of_one(&text, &first));
     requests.extend(of_one(&other, &second));
     requests.extend(of_many(&four).into_iter().chain(of_many(&short)));
-    requests.push(Request::Operation(OperationRequest::Compute {
-        program: Program::parse(b"$$|$|$|", 4).unwrap(),
-        operands: items(&four),
-    }));
+    // The longest results, and the longest texts beside another one.
+    let (letter, twice) = (key.text("a"), key.text(&"ab".repeat(20)));
+    let few: [&[u8]; 3] = [&text, &letter, &twice];
+    let repeated: [&[u8]; 1] = [&letter];
+    for (program, operands) in [
+        ("$$|$|$|", &four[..]),
+        ("$$(p$)", &pair),
+        ("$$(b$)", &pair),
+        ("$$$(r$,$)", &four[..3]),
+        ("$$$(r$,$)", &few),
+        ("$(n60000)", &repeated),
+        ("$(j60000)", &repeated),
+    ] {
+        requests.push(Request::Operation(OperationRequest::Compute {
+            program: Program::parse(program.as_bytes(), operands.len()).unwrap(),
+            operands: items(operands),
+        }));
+    }
     requests.push(Request::Conversion(ConversionRequest::Encrypt {
         key: key.cipher.id(),
         ty: Type::Text,

@@ -14,6 +14,9 @@ SET encdb.read_ahead = off;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT ea + eb, (ea + eb) * ec - ea, abs(- ea), mod(ea, eb) % ec FROM terms WHERE ea + eb > ec * ec;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT (one || five)::enc_int4 + length(one), lower(one || five || one COLLATE "C"), five::enc_int4::enc_decimal / price,
   upper(substring(five || one COLLATE "C", 1, 2)), upper(substr(one, length(id::text)) || lower(one COLLATE "C")) FROM letters, generate_series(1, 1) id;
+-- Other texts, plain and encrypted
+EXPLAIN (VERBOSE, COSTS OFF) SELECT length(trim(replace(one || five COLLATE "C", '(,)', 'é%'))), split_part(btrim(one COLLATE "C", five), five || one, -1),
+  position(upper(five COLLATE "C") IN initcap(one COLLATE "C")), starts_with(left(one || five, 1), reverse(one)), ltrim(repeat(one, 2), id::text) FROM letters, generate_series(1, 1) id;
 -- A cast that is stable makes a call that is
 EXPLAIN (VERBOSE, COSTS OFF) SELECT (day + (one::enc_int4))::enc_timestamptz FROM letters;
 CREATE INDEX ON letters (((day + (one::enc_int4))::enc_timestamptz));

@@ -21,6 +21,9 @@ SELECT x::enc_int8 FROM secret;
 SELECT c || c FROM secret;
 SELECT c LIKE c FROM secret;
 SELECT c LIKE c ESCAPE '#' FROM secret;
+SELECT starts_with(c, c) FROM secret;
+SELECT btrim(c) FROM secret;
+SELECT replace(c, c, c) FROM secret;
 SELECT d + interval '1 day' FROM secret;
 SELECT extract(year FROM d) FROM secret;
 SELECT encdb.enc_int4_encrypt(1);
@@ -44,9 +47,18 @@ SELECT encdb.decrypt(x) FROM secret;
 SELECT count(*) FROM secret WHERE c LIKE :'pattern';
 SELECT count(*) FROM secret WHERE c LIKE :'pattern'::enc_text ESCAPE '\';
 SELECT count(*) FROM secret WHERE c LIKE :'pattern'::enc_text ESCAPE '#';
+-- So is a text that is replaced, or cut off, by what it leaves, if it is plain or was made here
+SELECT count(replace(c, :'pattern'::enc_text, c)), count(split_part(c, c, 1)), count(btrim(c)), count(left(c, 1)), count(position(c IN c)) FROM secret;
+SELECT count(*) FROM secret WHERE starts_with(c, :'pattern');
+SELECT count(replace(c, 't', '')) FROM secret;
+SELECT count(btrim(c, 't')) FROM secret;
+SELECT count(split_part(c, 't', 1)) FROM secret;
+SELECT count(btrim(c, left(c, 1))) FROM secret;
+SELECT count(*) FROM secret WHERE starts_with(c, left(c, 1));
 \set operations text,compare-derived
 \i :file
 SELECT count(*) FROM secret WHERE c LIKE :'pattern'::enc_text ESCAPE '#';
+SELECT count(*) FROM secret WHERE starts_with(replace(c, 't', 't#'), :'pattern') AND length(btrim(c, left(c, 1))) = length(split_part(c, 't', 2));
 -- Another owner opens a session, and has nothing of this one's
 \set owner 8
 \set operations all

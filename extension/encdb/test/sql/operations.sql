@@ -34,6 +34,20 @@ SELECT encdb.decrypt(k) FROM counter;
 SELECT encdb.decrypt(x || y), encdb.decrypt(substring(x FROM 2 FOR 2)), encdb.decrypt(substring(x, 3)) = U&'cd\00e9' AS rest,
        encdb.decrypt(substr(x, 2, 1)), encdb.decrypt(lower(y)), encdb.decrypt(upper(y)), encdb.decrypt(length(x))
   FROM (SELECT encdb.enc_text_encrypt(U&'abcd\00e9') AS x, encdb.enc_text_encrypt('Xyz') AS y) v;
+SELECT encdb.decrypt(btrim(x)) AS both, encdb.decrypt(ltrim(x)) || '.' AS left, encdb.decrypt(trim(trailing FROM x)) AS right,
+       encdb.decrypt(trim(both ' ao' FROM x)) AS plain, encdb.decrypt(ltrim(x, y)) || '.' AS sealed, encdb.decrypt(initcap(x)) AS initcap
+  FROM (SELECT encdb.enc_text_encrypt('  abc doo ') AS x, encdb.enc_text_encrypt(' ba') AS y) v;
+SELECT encdb.decrypt(position(y IN x)) AS position, encdb.decrypt(strpos(x, x)) AS strpos, starts_with(x, y) AS no, starts_with(x, left(x, 2)) AS yes,
+       encdb.decrypt(replace(x, y, x)) AS replaced, encdb.decrypt(replace(x, '@', ',")%')) AS plain,
+       encdb.decrypt(split_part(x, y, 1)) AS first, encdb.decrypt(split_part(x, '@', -1)) AS last
+  FROM (SELECT encdb.enc_text_encrypt('ada@x') AS x, encdb.enc_text_encrypt('@') AS y) v;
+SELECT n, encdb.decrypt(left(x, n)) AS left, encdb.decrypt(right(x, n)) AS right, encdb.decrypt(repeat(x, n)) AS repeat, encdb.decrypt(reverse(x)) AS reverse,
+       encdb.decrypt(lpad(x, n * 3, 'é')) AS lpad, encdb.decrypt(rpad(x, 5)) || '.' AS rpad
+  FROM (SELECT encdb.enc_text_encrypt('abc') AS x) v, unnest('{0,2,-1,-2147}'::int[]) n;
+SELECT split_part(encdb.enc_text_encrypt('a'), '@', 0);
+-- Without a type, a parameter beside a function's pattern is a cell, and one of its plain text is a text
+PREPARE told AS SELECT position($1 IN c), starts_with(c, $2), btrim(c, $3), replace(c, $4, $5), split_part(c, $6::enc_text, $7), left(c, $8) FROM (SELECT NULL::enc_text) v(c);
+SELECT parameter_types FROM pg_prepared_statements WHERE name = 'told';
 SELECT p, x LIKE encdb.enc_text_encrypt(p) AS "like", x NOT LIKE encdb.enc_text_encrypt(p) AS "not",
        x ILIKE encdb.enc_text_encrypt(p) AS ilike, x NOT ILIKE encdb.enc_text_encrypt(p) AS not_i
   FROM (SELECT encdb.enc_text_encrypt('Hello') AS x) v, unnest('{Hel%,hel%,_ello,%l%o,Hello,h,%}'::text[]) p;

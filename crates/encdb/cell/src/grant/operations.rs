@@ -13,7 +13,7 @@ pub enum Operation {
     CompareDerived = 1,
     /// `+ - * / % ^`, negation, absolute value
     Arithmetic = 2,
-    /// `||`, substring, LIKE, length, lower, upper
+    /// `||`, LIKE, length, substring and the other functions of text
     Text = 3,
     /// sum, avg, min, max
     Aggregate = 4,

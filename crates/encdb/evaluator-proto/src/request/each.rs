@@ -1,8 +1,8 @@
 //! Questions about many cells at once. Each cell is answered as if it had been asked about alone,
 //! so a question of this kind needs no right of its own and shows nothing more.
 
-use super::fields::{collation, optional, put_collation};
-use super::{opcode, Collation};
+use super::fields::{collation, matching, put_collation, put_matching};
+use super::{opcode, Collation, Matching};
 use crate::wire::{put_bytes, Malformed, Out, Reader};
 use crate::{Items, Program};
 
@@ -21,10 +21,10 @@ pub enum EachRequest<'a> {
     },
     /// Tags each cell; each is answered by `Tag`.
     Tag(Items<'a>),
-    /// Matches each text by LIKE or ILIKE; each is answered by `Truth`.
+    /// Matches each text by LIKE and its like; each is answered by `Truth`.
     Like {
-        /// The collation of ILIKE's folding; none is LIKE.
-        insensitive: Option<Collation<'a>>,
+        /// How each is matched.
+        matching: Matching<'a>,
         /// The pattern.
         pattern: &'a [u8],
         /// The texts.
@@ -45,15 +45,11 @@ impl<'a> EachRequest<'a> {
         Ok(match opcode {
             opcode::EACH_COMPARE => compare(reader)?,
             opcode::EACH_TAG => Self::Tag(Items::read(reader)?),
-            opcode::EACH_LIKE => {
-                let insensitive = reader.flag()?;
-                let collation = collation(reader)?;
-                Self::Like {
-                    insensitive: optional(insensitive, collation, Collation::C)?,
-                    pattern: reader.bytes()?,
-                    texts: Items::read(reader)?,
-                }
-            }
+            opcode::EACH_LIKE => Self::Like {
+                matching: matching(reader)?,
+                pattern: reader.bytes()?,
+                texts: Items::read(reader)?,
+            },
             opcode::EACH_COMPUTE => compute(reader)?,
             _ => return Err(Malformed),
         })
@@ -87,12 +83,12 @@ impl<'a> EachRequest<'a> {
                 cells.write(into);
             }
             Self::Like {
-                insensitive,
+                matching,
                 pattern,
                 texts,
             } => {
-                into.extend_from_slice(&[opcode::EACH_LIKE, u8::from(insensitive.is_some())]);
-                put_collation(into, insensitive.unwrap_or(Collation::C));
+                into.push(opcode::EACH_LIKE);
+                put_matching(into, matching);
                 put_bytes(into, pattern);
                 texts.write(into);
             }

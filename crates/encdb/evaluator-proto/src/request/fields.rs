@@ -2,7 +2,7 @@
 
 use pgseal_cell::Type;
 
-use super::Collation;
+use super::{Collation, Matching};
 use crate::wire::{put_bytes, Malformed, Out, Reader};
 
 /// Writes `length u32 | name`; the empty name is C.
@@ -22,16 +22,23 @@ pub(super) fn collation<'a>(reader: &mut Reader<'a>) -> Result<Collation<'a>, Ma
     })
 }
 
-/// Reads a value that is there or has the one spelling of its absence.
-pub(super) fn optional<T: PartialEq>(
-    there: bool,
-    value: T,
-    absent: T,
-) -> Result<Option<T>, Malformed> {
-    match there {
-        true => Ok(Some(value)),
-        false if value == absent => Ok(None),
-        false => Err(Malformed),
+/// Writes `kind u8`, and the collation, which is C except for ILIKE.
+pub(super) fn put_matching(into: &mut impl Out, matching: Matching<'_>) {
+    let (kind, collation) = match matching {
+        Matching::Like => (0, Collation::C),
+        Matching::Ilike(collation) => (1, collation),
+        Matching::Prefix => (2, Collation::C),
+    };
+    into.push(kind);
+    put_collation(into, collation);
+}
+
+pub(super) fn matching<'a>(reader: &mut Reader<'a>) -> Result<Matching<'a>, Malformed> {
+    match (reader.u8()?, collation(reader)?) {
+        (0, Collation::C) => Ok(Matching::Like),
+        (1, collation) => Ok(Matching::Ilike(collation)),
+        (2, Collation::C) => Ok(Matching::Prefix),
+        _ => Err(Malformed),
     }
 }
 

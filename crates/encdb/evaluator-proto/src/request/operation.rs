@@ -3,8 +3,8 @@
 use pgseal_cell::Type;
 use pgseal_value::{Arithmetic, Field, Interval};
 
-use super::fields::{collation, numbered, optional, put_collation, ty};
-use super::{opcode, Collation};
+use super::fields::{matching, numbered, put_matching, ty};
+use super::{opcode, Matching};
 use crate::wire::{put_bytes, Malformed, Out, Reader};
 use crate::{Items, Program};
 
@@ -51,10 +51,10 @@ pub enum OperationRequest<'a> {
         /// The cell on the right.
         right: &'a [u8],
     },
-    /// Matches a text by LIKE or ILIKE; answered by `Truth`.
+    /// Matches a text by LIKE and its like; answered by `Truth`.
     Like {
-        /// The collation of ILIKE's folding; none is LIKE.
-        insensitive: Option<Collation<'a>>,
+        /// How it is matched.
+        matching: Matching<'a>,
         /// The text.
         text: &'a [u8],
         /// The pattern.
@@ -109,7 +109,11 @@ impl<'a> OperationRequest<'a> {
                 left: reader.bytes()?,
                 right: reader.bytes()?,
             },
-            opcode::LIKE => like(reader)?,
+            opcode::LIKE => Self::Like {
+                matching: matching(reader)?,
+                text: reader.bytes()?,
+                pattern: reader.bytes()?,
+            },
             opcode::LENGTH => Self::Length(reader.bytes()?),
             opcode::EXTRACT => Self::Extract {
                 field: field(reader.u8()?)?,
@@ -140,12 +144,12 @@ impl<'a> OperationRequest<'a> {
             Self::Unary { op, cell } => put_call(into, &[opcode::UNARY, op as u8], &[cell]),
             Self::Concat { left, right } => put_call(into, &[opcode::CONCAT], &[left, right]),
             Self::Like {
-                insensitive,
+                matching,
                 text,
                 pattern,
             } => {
-                into.extend_from_slice(&[opcode::LIKE, u8::from(insensitive.is_some())]);
-                put_collation(into, insensitive.unwrap_or(Collation::C));
+                into.push(opcode::LIKE);
+                put_matching(into, matching);
                 put_call(into, &[], &[text, pattern]);
             }
             Self::LikeEscape { escape, pattern } => {
@@ -175,16 +179,6 @@ fn put_call(into: &mut impl Out, head: &[u8], strings: &[&[u8]]) {
     for string in strings {
         put_bytes(into, string);
     }
-}
-
-fn like<'a>(reader: &mut Reader<'a>) -> Result<OperationRequest<'a>, Malformed> {
-    let insensitive = reader.flag()?;
-    let collation = collation(reader)?;
-    Ok(OperationRequest::Like {
-        insensitive: optional(insensitive, collation, Collation::C)?,
-        text: reader.bytes()?,
-        pattern: reader.bytes()?,
-    })
 }
 
 fn compute<'a>(reader: &mut Reader<'a>) -> Result<OperationRequest<'a>, Malformed> {

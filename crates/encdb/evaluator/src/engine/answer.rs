@@ -124,12 +124,11 @@ impl Connection {
         let out = &mut cell_out;
         let there = match request {
             OperationRequest::Like {
-                insensitive,
+                matching,
                 text,
                 pattern,
             } => {
-                let insensitive = insensitive.map(|name| self.collation(name)).transpose()?;
-                let truth = self.like(text, pattern, insensitive)?;
+                let truth = self.matches(matching, text, pattern)?;
                 Response::Truth(truth).encode(into);
                 return Ok(());
             }

@@ -5,6 +5,7 @@
 use pgseal_evaluator_proto::{EachRequest, Items, Program, Refusal, Response};
 
 use super::counts::Asked;
+use super::texts::Growth;
 use super::Connection;
 
 /// The seed of the second half of a tag; that of the first is 0.
@@ -46,13 +47,12 @@ impl Connection {
                 });
             }
             EachRequest::Like {
-                insensitive,
+                matching,
                 pattern,
                 texts,
             } => {
-                let rules = insensitive.map(|name| self.collation(name)).transpose()?;
                 self.answer_each(texts.iter(), into, |this, text| {
-                    this.like(text, pattern, rules).map(Response::Truth)
+                    this.matches(matching, text, pattern).map(Response::Truth)
                 });
             }
             EachRequest::Compute { program, operands } => {
@@ -78,9 +78,10 @@ impl Connection {
         let operands: Vec<&[u8]> = operands.iter().collect();
         self.keep_constants(&operands, program.row());
         let mut cell = Vec::new();
+        self.growth = Growth::of_request();
         for row in operands.chunks_exact(program.row()) {
             cell.clear();
-            let made = self.compute(program, Items::Listed(row), &mut cell);
+            let made = self.compute_row(program, Items::Listed(row), &mut cell);
             let answer = made.map(|there| match there {
                 true => Response::Cell(&cell),
                 false => Response::Null,

@@ -3,11 +3,12 @@
 //! derived.
 
 use pgseal_cell::grant::Operation;
-use pgseal_evaluator_proto::{Items, Program, Refusal, Step, TextStep};
+use pgseal_evaluator_proto::{Items, Program, Refusal, Step};
 use pgseal_value::{Value, ValueError};
 
 use super::cells::{At, Cells, Side};
 use super::permit::{Guarded, Origin};
+use super::texts::Growth;
 use super::view::View;
 use super::Connection;
 
@@ -33,12 +34,23 @@ pub(super) enum Operand<'a> {
 }
 
 /// The operands of the steps to come, the next one at the end; None is NULL.
-type Stack<'a> = Vec<Option<Operand<'a>>>;
+pub(super) type Stack<'a> = Vec<Option<Operand<'a>>>;
 
 impl Connection {
     /// The program's result for these operands, of which an empty one is NULL; false if it is NULL.
     /// What is NULL is not computed with, as PostgreSQL does not call strict functions.
     pub fn compute(
+        &mut self,
+        program: Program<'_>,
+        operands: Items<'_>,
+        into: &mut Vec<u8>,
+    ) -> Result<bool, Refusal> {
+        self.growth = Growth::of_request();
+        self.compute_row(program, operands, into)
+    }
+
+    /// The same for one of several rows, whose results may be longer than their operands together.
+    pub(super) fn compute_row(
         &mut self,
         program: Program<'_>,
         operands: Items<'_>,
@@ -86,31 +98,6 @@ impl Connection {
         }
     }
 
-    /// A function of text.
-    fn text_step(
-        &mut self,
-        step: TextStep<'_>,
-        stack: &mut Stack<'_>,
-    ) -> Result<Option<Made>, Refusal> {
-        match step {
-            TextStep::Substring { from, len } => self.take_one(Operation::Text, stack, |value| {
-                pgseal_value::substring(value, from, len).map(Some)
-            }),
-            TextStep::Lower(collation) => {
-                let rules = self.rules(collation)?;
-                self.take_one(Operation::Text, stack, |value| {
-                    pgseal_value::lower(value, &*rules).map(Some)
-                })
-            }
-            TextStep::Upper(collation) => {
-                let rules = self.rules(collation)?;
-                self.take_one(Operation::Text, stack, |value| {
-                    pgseal_value::upper(value, &*rules).map(Some)
-                })
-            }
-        }
-    }
-
     fn take_both(
         &mut self,
         operation: Operation,
@@ -124,11 +111,11 @@ impl Connection {
         }
     }
 
-    fn take_one(
+    pub(super) fn take_one<E: Into<Refusal>>(
         &mut self,
         operation: Operation,
         stack: &mut Stack<'_>,
-        compute: impl FnOnce(&Value) -> Result<Option<Value>, ValueError>,
+        compute: impl FnOnce(&Value) -> Result<Option<Value>, E>,
     ) -> Result<Option<Made>, Refusal> {
         match stack.pop().flatten() {
             Some(operand) => self.of_one(operation, &operand, compute),
@@ -156,25 +143,25 @@ impl Connection {
     }
 
     /// Computes a value from one, if the session may; None is NULL.
-    pub(super) fn of_one(
+    pub(super) fn of_one<E: Into<Refusal>>(
         &mut self,
         operation: Operation,
         operand: &Operand<'_>,
-        compute: impl FnOnce(&Value) -> Result<Option<Value>, ValueError>,
+        compute: impl FnOnce(&Value) -> Result<Option<Value>, E>,
     ) -> Result<Option<Made>, Refusal> {
         let cells = &mut self.cells;
         let at = operand.look_up(cells, &self.access.view, Side::Left, None)?;
         let origin = operand.origin(cells, at);
         let permit = self.access.may(operation, &[origin])?;
         let key = self.access.result_key(origin, None)?;
-        let value = compute(operand.value(cells, at).read(&permit))?;
+        let value = compute(operand.value(cells, at).read(&permit)).map_err(Into::into)?;
         Ok(value.map(|value| Made::new(value, key)))
     }
 }
 
 impl Operand<'_> {
     /// Where the operand is if it is a cell.
-    fn look_up(
+    pub(super) fn look_up(
         &self,
         cells: &mut Cells,
         view: &View,
@@ -187,7 +174,7 @@ impl Operand<'_> {
         }
     }
 
-    fn origin(&self, cells: &Cells, at: Option<At>) -> Origin {
+    pub(super) fn origin(&self, cells: &Cells, at: Option<At>) -> Origin {
         match self {
             Self::Made(made) => Origin {
                 key: made.key,
@@ -197,7 +184,7 @@ impl Operand<'_> {
         }
     }
 
-    fn value<'a>(&'a self, cells: &'a Cells, at: Option<At>) -> &'a Guarded {
+    pub(super) fn value<'a>(&'a self, cells: &'a Cells, at: Option<At>) -> &'a Guarded {
         match self {
             Self::Made(made) => &made.value,
             Self::Cell(_) => &cells.at(at.expect("it was looked up")).value,

@@ -36,6 +36,7 @@ mod roles;
 mod session;
 mod shares;
 mod tally;
+mod texts;
 mod trees;
 mod view;
 
@@ -56,6 +57,7 @@ use exchange::Exchange;
 use roles::Roles;
 use session::{Leaders, Numbers, Session, Sessions};
 use tally::Tallies;
+use texts::Growth;
 use trees::{Page, PageId, Trees};
 
 pub use answer::most_memory;
@@ -141,6 +143,7 @@ impl Engine {
             cells: Cells::new(config.cache),
             states: States::new(config.states),
             collations: Collations::default(),
+            growth: Growth::of_request(),
         }
     }
 }
@@ -204,6 +207,7 @@ pub struct Connection {
     cells: Cells,
     states: States,
     collations: Collations,
+    growth: Growth,
 }
 
 impl Connection {

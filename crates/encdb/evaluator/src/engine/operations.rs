@@ -4,12 +4,13 @@
 use std::cmp::Ordering;
 
 use pgseal_cell::grant::Operation;
-use pgseal_evaluator_proto::{Collation, Position, Refusal, Unary};
+use pgseal_evaluator_proto::{Collation, Matching, Position, Refusal, Unary};
 use pgseal_value::{Arithmetic, Field, Interval, Type, Value, ValueError};
 
 use super::cells::{At, Side};
 use super::counts::Asked;
 use super::expressions::{Made, Operand};
+use super::permit::Permit;
 use super::{CollationId, Connection, SharedCollation};
 
 /// Where a probe is among `len` sorted values; `order` is that of one of them beside it.
@@ -212,8 +213,7 @@ impl Connection {
         self.begin_operation()?;
         let at = self.cells.open_one(&self.access.view, pattern)?;
         let origin = self.cells.origin(at);
-        let _text = self.access.may(Operation::Text, &[origin])?;
-        let permit = self.access.may(Operation::CompareDerived, &[origin])?;
+        let permit = self.access.may_search(&[origin], true)?;
         let value = pgseal_value::like_escape(self.cells.read(at, &permit), escape)?;
         self.seal_if_any(Some(Made::new(value, origin.key)), into)
     }
@@ -254,17 +254,43 @@ impl Connection {
         pattern: &[u8],
         insensitive: Option<CollationId>,
     ) -> Result<bool, Refusal> {
-        self.begin_operation()?;
-        let (a, b) = self.cells.open_both(&self.access.view, text, pattern)?;
-        let operands = [self.cells.origin(a), self.cells.origin(b)];
-        let mut permit = self.access.may(Operation::Text, &operands)?;
-        // A pattern that was made here, or by another owner, asks what a comparison would.
-        if operands.iter().any(|operand| operand.derived) || self.access.of_two(&operands) {
-            permit = self.access.may(Operation::CompareDerived, &operands)?;
-        }
+        let (a, b, permit) = self.may_match(text, pattern)?;
         let rules = insensitive.map(|collation| self.collations.rules(collation));
         let (text, pattern) = (self.cells.read(a, &permit), self.cells.read(b, &permit));
         Ok(pgseal_value::like(text, pattern, rules)?)
+    }
+
+    /// Whether a text starts with another.
+    pub fn starts_with(&mut self, text: &[u8], prefix: &[u8]) -> Result<bool, Refusal> {
+        let (a, b, permit) = self.may_match(text, prefix)?;
+        let (text, prefix) = (self.cells.read(a, &permit), self.cells.read(b, &permit));
+        Ok(pgseal_value::starts_with(text, prefix)?)
+    }
+
+    /// Whether a text may be compared with a pattern, and where both are.
+    fn may_match(&mut self, text: &[u8], pattern: &[u8]) -> Result<(At, At, Permit), Refusal> {
+        self.begin_operation()?;
+        let (a, b) = self.cells.open_both(&self.access.view, text, pattern)?;
+        let operands = [self.cells.origin(a), self.cells.origin(b)];
+        let permit = self.access.may_search(&operands, false)?;
+        Ok((a, b, permit))
+    }
+
+    /// LIKE and its like, as a request names them.
+    pub(super) fn matches(
+        &mut self,
+        matching: Matching<'_>,
+        text: &[u8],
+        pattern: &[u8],
+    ) -> Result<bool, Refusal> {
+        match matching {
+            Matching::Like => self.like(text, pattern, None),
+            Matching::Ilike(name) => {
+                let collation = self.collation(name)?;
+                self.like(text, pattern, Some(collation))
+            }
+            Matching::Prefix => self.starts_with(text, pattern),
+        }
     }
 
     /// The rules of the collation of this name.

@@ -108,6 +108,22 @@ impl Access {
         self.may(operation, operands)
     }
 
+    /// Asks whether one text may be looked for in another, where it shows in the answer, or in the
+    /// length of the result. A text that was made here, is another owner's or, if `with_plain`, is
+    /// the caller's asks what a comparison would.
+    pub(super) fn may_search(
+        &mut self,
+        operands: &[Origin],
+        with_plain: bool,
+    ) -> Result<Permit, Refusal> {
+        let permit = self.may(Operation::Text, operands)?;
+        let is_derived = operands.iter().any(|operand| operand.derived);
+        match with_plain || is_derived || self.of_two(operands) {
+            true => self.may(Operation::CompareDerived, operands),
+            false => Ok(permit),
+        }
+    }
+
     /// Whether the operands are of more than one owner: of its master key, for anybody may claim a
     /// public one.
     #[inline]

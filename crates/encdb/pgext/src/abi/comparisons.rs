@@ -7,7 +7,7 @@ use pgseal_evaluator_proto::{
     Response, MAX_EQUAL,
 };
 
-use super::{list, locale, put, report, shell, PgsealBytes};
+use super::{list, locale, matching, put, report, shell, PgsealBytes};
 use crate::shell::{self as other_side};
 
 /// `PgsealPosition`.
@@ -211,18 +211,18 @@ interface! {
         put(shell, outcome, prefix)
     }
 
-    /// Answers LIKE and ILIKE, with the backslash as escape.
+    /// Answers LIKE and ILIKE, with the backslash as escape, and starts_with.
     fn pgseal_like(
         text: PgsealBytes,
         pattern: PgsealBytes,
-        insensitive: c_int,
+        how: c_int,
         name: *const c_char,
         matches: *mut c_int,
     ) -> c_int {
         let shell = shell();
-        let outcome = locale(name).and_then(|collation| {
+        let outcome = matching(how, name).and_then(|matching| {
             let request = Request::Operation(OperationRequest::Like {
-                insensitive: (insensitive != 0).then_some(collation),
+                matching,
                 text: text.get(),
                 pattern: pattern.get(),
             });

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use pgseal_evaluator_proto::{EachRequest, Items, Program, Refusal, Request, Response};
 
-use super::{list, locale, report, shell, PgsealBytes};
+use super::{list, locale, matching, report, shell, PgsealBytes};
 use crate::shell::Failure;
 
 /// No answer, among orders and truths.
@@ -55,19 +55,19 @@ interface! {
         report(shell(), outcome)
     }
 
-    /// Matches each of many texts by LIKE or ILIKE, with the backslash as escape.
+    /// Matches each of many texts as pgseal_like does.
     fn pgseal_like_each(
         texts: *const PgsealBytes,
         ntexts: usize,
         pattern: PgsealBytes,
-        insensitive: c_int,
+        how: c_int,
         name: *const c_char,
         truths: *mut i8,
     ) -> c_int {
-        let both = list(texts, ntexts).and_then(|texts| Ok((texts, locale(name)?)));
-        let outcome = both.and_then(|(texts, collation)| {
+        let both = list(texts, ntexts).and_then(|texts| Ok((texts, matching(how, name)?)));
+        let outcome = both.and_then(|(texts, matching)| {
             let request = EachRequest::Like {
-                insensitive: (insensitive != 0).then_some(collation),
+                matching,
                 pattern: pattern.get(),
                 texts: Items::Listed(&texts),
             };

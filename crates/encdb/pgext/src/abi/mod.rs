@@ -9,7 +9,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, CStr};
 use std::slice;
 
-use pgseal_evaluator_proto::{Collation, Refusal, Request};
+use pgseal_evaluator_proto::{Collation, Matching, Refusal, Request};
 
 use crate::shell::{Failure, Shell};
 
@@ -132,6 +132,21 @@ unsafe fn locale<'a>(name: *const c_char) -> Result<Collation<'a>, Failure> {
     let name = unsafe { CStr::from_ptr(name) };
     let name = name.to_str().map_err(|_| Refusal::UnknownCollation)?;
     Ok(Collation::Libc(name))
+}
+
+/// Returns what the numbers `PGSEAL_LIKE` and so on say.
+///
+/// # Safety
+/// `name` is NULL or a string that is readable during the call.
+unsafe fn matching<'a>(how: c_int, name: *const c_char) -> Result<Matching<'a>, Failure> {
+    // SAFETY: `name` is NULL or a string that is readable during the call, by this contract.
+    let collation = unsafe { locale(name) }?;
+    match how {
+        0 => Ok(Matching::Like),
+        1 => Ok(Matching::Ilike(collation)),
+        2 => Ok(Matching::Prefix),
+        _ => Err(Refusal::MalformedRequest.into()),
+    }
 }
 
 /// # Safety
