@@ -72,7 +72,7 @@ class Code(Proxied):
 
 
 class Functions(Proxied):
-    def test_left_is_computed_on_the_server(self):
+    def test_functions_of_text_are_computed_on_the_server(self):
         directory = self.shop()
         self.psql(directory, "INSERT INTO person (id, name) VALUES (1, 'secretAda'), (2, 'other')")
         with self.connect(directory) as connection, connection.cursor() as cursor:
@@ -81,7 +81,11 @@ class Functions(Proxied):
             self.assertEqual(cursor.fetchall(), [("secretA", None)])
             cursor.execute("SELECT left(name, 0) FROM person GROUP BY left(name, 0)")
             self.assertEqual(cursor.fetchall(), [("",)])
-            for sql in ("SELECT left(name, -1) FROM person", "SELECT right(name, 2) FROM person", "SELECT trim(name, 'x') FROM person"):
+            cursor.execute("SELECT right(name, -6), replace(trim(name), 'secret', ''), initcap(split_part(name, %s, 2)), "
+                           "position('Ada' IN name) FROM person WHERE starts_with(name, 'secret')", ("secret",))
+            self.assertEqual([column.name for column in cursor.description], ["right", "replace", "initcap", "position"])
+            self.assertEqual(cursor.fetchall(), [("Ada", "Ada", "Ada", 7)])
+            for sql in ("SELECT translate(name, 'x', '') FROM person", "SELECT position(name IN 'x') FROM person", "SELECT concat(name, 'x') FROM person"):
                 with self.subTest(sql=sql):
                     with self.assertRaisesRegex(NOT_SENT, "compute it in the application"):
                         cursor.execute(sql)

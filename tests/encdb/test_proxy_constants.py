@@ -56,6 +56,12 @@ STATEMENTS = [
     "SELECT sum(paid * (1 - paid)), sum(age * 1.5), 100.00 * sum(CASE WHEN email LIKE 'a%' THEN paid ELSE 0 END) / sum(paid) FROM {t}",
     "UPDATE {t} SET born = date '2024-01-31' + interval '1 month', age = 5 / 2, paid = 7 / 2 WHERE id = 1 RETURNING born, age, paid",
     "SELECT upper(email || 'x'), length(email || 'yz') FROM {t} ORDER BY id",
+    "SELECT left(email, 2), right(email, -1), initcap(email), reverse(email), repeat(email, 2), trim(email), lpad(email, 7, '0'), rpad(email, 2) FROM {t} ORDER BY id",
+    "SELECT ltrim(email, 'a'), trim(both 'xa' FROM email), rtrim(email, 'b'), replace(email, 'a', 'o'), replace(email, '@', '') FROM {t} ORDER BY id",
+    "SELECT position('d' IN email), strpos(email, '@x'), split_part(email, '@', -1), starts_with(email, 'ad') FROM {t} ORDER BY id",
+    "SELECT id FROM {t} WHERE position('b' IN email) > 2 OR starts_with(email, 'a') OR split_part(email, '@', 1) = 'bo' ORDER BY id",
+    "PREPARE e (text, text, int) AS SELECT id FROM {t} WHERE replace(email, $1, $2) = 'oda@x' OR left(email, $3) = 'bo' ORDER BY id; "
+    "EXECUTE e('a', 'o', 2)",
 ]
 CLOCK = ["SELECT id FROM {t} WHERE login < now()", "SELECT id FROM {t} WHERE born < CURRENT_DATE - 18",
          "UPDATE {t} SET login = CURRENT_TIMESTAMP WHERE id = 1", "INSERT INTO {t} (id, login) VALUES (9, now() - interval '1 day')"]

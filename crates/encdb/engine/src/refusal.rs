@@ -50,8 +50,8 @@ pub enum Refusal {
     /// A function of an encrypted value that encdb does not have
     #[error(
         "function {0} has an encrypted argument, and the server would see the literal or the \
-         parameter beside it: compute it in the application, or by substr, left, lower, upper or \
-         length; nothing was sent"
+         parameter beside it: compute it in the application, or by a function of text that encdb \
+         has; nothing was sent"
     )]
     Function(String),
     /// `INSERT` or `COPY` without a list of columns.

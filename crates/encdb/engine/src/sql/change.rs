@@ -9,7 +9,6 @@ use pg_query::NodeEnum;
 
 use super::expression::Met;
 use super::kind::{star, Star};
-use super::naming::keep_names;
 use super::output::{add_versions, output_of};
 use super::query::MAX_COLUMNS;
 use super::scope::{last_name, Kind, Scope, Source};
@@ -268,7 +267,6 @@ impl Rewriter<'_> {
                 Err(Refusal::Undecided("options of RETURNING"))
             }
             Some(clause) => {
-                keep_names(&mut clause.exprs, scope);
                 let results = clause.exprs.iter_mut().filter_map(super::query::value_of);
                 self.columns(results, &[], scope)
             }

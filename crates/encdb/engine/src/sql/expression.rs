@@ -23,16 +23,30 @@ use super::Rewriter;
 use crate::catalog::Cells;
 use crate::refusal::Refusal;
 
-/// Functions of encdb whose first argument is text and whose others count characters.
-pub(super) const OF_TEXT: [&str; 8] = [
+/// Functions of encdb whose first argument is text, and whose others are text or count.
+pub(super) const OF_TEXT: [&str; 22] = [
     "left",
+    "right",
     "lower",
     "upper",
+    "initcap",
+    "reverse",
+    "repeat",
+    "lpad",
+    "rpad",
     "substr",
     "substring",
     "length",
     "char_length",
     "like_escape",
+    "btrim",
+    "ltrim",
+    "rtrim",
+    "position",
+    "strpos",
+    "replace",
+    "split_part",
+    "starts_with",
 ];
 
 /// PostgreSQL's functions that give the time.

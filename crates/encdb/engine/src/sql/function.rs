@@ -1,6 +1,6 @@
 //! Functions: which of their arguments are encrypted.
 
-use pg_query::protobuf::{a_const, AConst, FuncCall, Integer, Node};
+use pg_query::protobuf::{a_const, FuncCall, Node};
 use pg_query::NodeEnum;
 use pgseal_client::Type;
 use pgseal_value::Field;
@@ -113,8 +113,8 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Goes through `substr(c, 1, 2)` and its like: the first argument is text, the others count.
-    /// `LIKE ... ESCAPE` is such a call, too.
+    /// Goes through `substr(c, 1, 2)`, `replace(c, 'a', 'b')` and their like: the first arguments
+    /// are text, the others count. `LIKE ... ESCAPE` is such a call, too.
     pub(super) fn text_function(
         &mut self,
         call: &mut FuncCall,
@@ -124,49 +124,27 @@ impl Rewriter<'_> {
         let name = last_name(&call.funcname);
         // The second argument of `substring` may be a pattern.
         let (counts, escapes) = (name != "substring", name == "like_escape");
-        let Some((first, rest)) = call.args.split_first_mut() else {
-            return Ok(());
-        };
-        match kind_of(Some(first), scope) {
-            Kind::Cell(_) => self.walk(first, scope)?,
-            _ => self.seal(first, &cells.of(Type::Text), scope)?,
+        let pads = matches!(name, "lpad" | "rpad");
+        let texts = call.args.len().min(1 + texts_beside(name));
+        let (texts, rest) = call.args.split_at_mut(texts);
+        for text in texts {
+            match kind_of(Some(text), scope) {
+                Kind::Cell(_) => self.walk(text, scope)?,
+                _ => self.seal(text, &cells.of(Type::Text), scope)?,
+            }
         }
+        let (numbers, fill) = match pads {
+            true => rest.split_at_mut(rest.len().min(1)),
+            false => (rest, &mut [][..]),
+        };
         match escapes {
-            true => self.escape(rest, scope)?,
-            false => self.counts(rest, counts, scope)?,
+            true => self.escape(numbers, scope)?,
+            false => self.counts(numbers, counts, scope)?,
         }
-        match last_name(&call.funcname) {
-            "left" => self.left(call),
-            _ => Ok(()),
-        }
+        self.escape(fill, scope)
     }
 
-    /// Puts `substr(c, 1, 2)` in place of `left(c, 2)`, which encdb does not have. A number that
-    /// counts from the end fails there.
-    fn left(&mut self, call: &mut FuncCall) -> Result<(), Refusal> {
-        let [_, count] = call.args.as_slice() else {
-            return Err(Refusal::Function("left".to_owned()));
-        };
-        if matches!(&count.node, Some(NodeEnum::AConst(it))
-            if matches!(&it.val, Some(a_const::Val::Ival(number)) if number.ival < 0))
-        {
-            return Err(Refusal::Function("left".to_owned()));
-        }
-        let node = |node| Node { node: Some(node) };
-        let substr = pg_query::protobuf::String {
-            sval: "substr".to_owned(),
-        };
-        let first = AConst {
-            val: Some(a_const::Val::Ival(Integer { ival: 1 })),
-            ..AConst::default()
-        };
-        call.funcname = vec![node(NodeEnum::String(substr))];
-        call.args.insert(1, node(NodeEnum::AConst(first)));
-        self.is_changed = true;
-        Ok(())
-    }
-
-    /// Goes through the character that escapes in a pattern, or none. It is no secret.
+    /// Goes through the character that escapes in a pattern, or fills, or none. It is no secret.
     fn escape(&mut self, arguments: &mut [Node], scope: &Scope<'_>) -> Result<(), Refusal> {
         let is_character = |node: &Node| match &node.node {
             Some(NodeEnum::AConst(literal)) => match &literal.val {
@@ -210,6 +188,15 @@ impl Rewriter<'_> {
             true => Err(Refusal::Undecided(what)),
             false => self.walk_all(nodes, scope),
         }
+    }
+}
+
+/// How many texts a function of text has beside the first one.
+fn texts_beside(function: &str) -> usize {
+    match function {
+        "btrim" | "ltrim" | "rtrim" | "position" | "strpos" | "split_part" | "starts_with" => 1,
+        "replace" => 2,
+        _ => 0,
     }
 }
 

@@ -25,13 +25,24 @@ const COMPARING: [&str; 18] = [
     "@>", "<@", "&&",
 ];
 /// Functions and aggregates that give cells of the type of their first argument.
-const SAME_TYPE: [&str; 14] = [
+const SAME_TYPE: [&str; 25] = [
     "like_escape",
     "left",
+    "right",
     "lower",
     "upper",
+    "initcap",
+    "reverse",
+    "repeat",
+    "lpad",
+    "rpad",
     "substr",
     "substring",
+    "btrim",
+    "ltrim",
+    "rtrim",
+    "replace",
+    "split_part",
     "min",
     "max",
     "abs",
@@ -259,7 +270,8 @@ fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
     match (name, first.ty) {
         (name, _) if SAME_TYPE.contains(&name) => Kind::Cell(first.clone()),
         ("array_agg", _) => Kind::Cell(first.array()),
-        ("length" | "char_length", _) => to(Type::Int4),
+        ("length" | "char_length" | "position" | "strpos", _) => to(Type::Int4),
+        ("starts_with", _) => truth(&call.args, scope),
         ("sum", Some(Type::Int4)) => to(Type::Int8),
         ("sum" | "avg", Some(Type::Int4 | Type::Int8 | Type::Decimal)) => to(Type::Decimal),
         ("avg", Some(Type::Float4)) => to(Type::Float8),

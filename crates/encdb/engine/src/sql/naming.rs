@@ -20,18 +20,6 @@ pub(crate) fn output_name(name: &str, value: Option<&Node>, scope: &Scope<'_>) -
     }
 }
 
-/// Names results after `left`, in place of which another function is.
-pub(super) fn keep_names(list: &mut [Node], scope: &Scope<'_>) {
-    for target in list {
-        if let Some(NodeEnum::ResTarget(target)) = &mut target.node {
-            let name = output_name(&target.name, target.val.as_deref(), scope);
-            if let Some(name) = name.filter(|name| name == "left") {
-                target.name = name;
-            }
-        }
-    }
-}
-
 /// The name that an expression suggests for its column.
 enum Figured {
     /// A name

@@ -7,7 +7,6 @@ use pg_query::NodeEnum;
 
 use super::expression::Met;
 use super::kind::{is_encrypted, star};
-use super::naming::keep_names;
 use super::output::{
     add_queries, add_query, all_of, definitions, end_join, output_of_select, seen_by, source_of,
     values,
@@ -59,7 +58,6 @@ impl Rewriter<'_> {
         let mut scope = queries.inner();
         self.sources(&mut select.from_clause, &mut scope)?;
         self.values(&mut select.values_lists, wanted, &scope)?;
-        keep_names(&mut select.target_list, &scope);
         // The only result may ask whether there is a row.
         match select.target_list.len() {
             1 => self.as_mark(|this| this.targets(&mut select.target_list, wanted, &scope))?,

@@ -120,11 +120,23 @@ SELECT sum(CASE WHEN age = 1 THEN 1 ELSE 0 END), count(*) FROM person JOIN LATER
 SELECT id, true AS shown FROM person WHERE flag
 -- SELECT id, true AS shown FROM person WHERE flag = '<f:boolean:t>'
 
-SELECT left(name, 20), left(note, 3) FROM person WHERE left(name, 3) = 'ada' AND name = left('adamant', 3) GROUP BY left(name, 20)
--- SELECT substr(name, 1, 20) AS "left", "left"(note, 3) AS "left" FROM person WHERE substr(name, 1, 3) = '<n:text:ada>' AND name = substr('<n:text:adamant>', 1, 3) GROUP BY substr(name, 1, 20)
+SELECT left(name, 20), right(note, 3) FROM person WHERE left(name, -3) = 'ada' AND name = right('adamant', 3) GROUP BY left(name, 20)
+-- SELECT "left"(name, 20), "right"(note, 3) FROM person WHERE "left"(name, -3) = '<n:text:ada>' AND name = "right"('<n:text:adamant>', 3) GROUP BY "left"(name, 20)
 
-DELETE FROM person RETURNING left(name, $1::int)
--- DELETE FROM person RETURNING substr(name, 1, $1::int) AS "left"
+DELETE FROM person RETURNING left(name, $1::int), repeat(name, 2), lpad(name, 5), rpad(name, $2, '0')
+-- DELETE FROM person RETURNING left(name, $1::int), repeat(name, 2), lpad(name, 5), rpad(name, $2, '0')
+
+SELECT trim(name), ltrim(name, '+'), trim(trailing 'x' from name), rtrim(note, 'x') FROM person WHERE trim(both 'y' from name) = 'ada'
+-- SELECT TRIM (BOTH  FROM name), ltrim(name, '<n:text:+>'), TRIM (TRAILING '<n:text:x>' FROM name), rtrim(note, 'x') FROM person WHERE TRIM (BOTH '<n:text:y>' FROM name) = '<n:text:ada>'
+
+SELECT 1 FROM person WHERE position('@' IN name) > 1 AND strpos(name, 'a' || 'b') = 0 AND strpos(note, 'x') = 3 AND (starts_with(name, 'a') OR NOT starts_with(name, $1))
+-- SELECT 1 FROM person WHERE POSITION('<n:text:@>' IN name) > '<n:integer:1>' AND strpos(name, '<n:text:a>' || '<n:text:b>') = '<n:integer:0>' AND strpos(note, 'x') = 3 AND (starts_with(name, '<n:text:a>') OR NOT starts_with(name, $1))
+
+UPDATE person SET name = replace(replace(name, '-', ''), ' ', $1), note = replace(note, '-', '') WHERE split_part(name, '@', -1) = 'b' AND initcap(reverse(name)) <> upper('c')
+-- UPDATE person SET name = replace(replace(name, '<n:text:->', '<n:text:>'), '<n:text: >', $1), note = replace(note, '-', '') WHERE split_part(name, '<n:text:@>', -1) = '<n:text:b>' AND initcap(reverse(name)) <> upper('<n:text:c>')
+
+UPDATE person SET name = replace('a-b', '-', nick) || split_part(name, nick, 2) FROM pet
+-- UPDATE person SET name = replace('<n:text:a-b>', '<n:text:->', nick) || split_part(name, nick, 2) FROM pet
 
 SELECT sum(paid * (1 - paid)), sum(paid * (1 - paid) * (1 + paid)), avg(paid / 7.0) FROM person
 -- SELECT sum(paid * ('<p:numeric:1>' - paid)), sum(paid * ('<p:numeric:1>' - paid) * ('<p:numeric:1>' + paid)), avg(paid / '<p:numeric:7.0>') FROM person

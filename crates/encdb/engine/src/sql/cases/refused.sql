@@ -439,13 +439,21 @@ PREPARE p (text) AS SELECT 'xyzzy' AS term, id FROM person WHERE name = $1; EXEC
 
 PREPARE p (text) AS SELECT $1 AS term, id FROM person WHERE name = 'xyzzy'; EXECUTE p('xyzzy')
 
-SELECT left(name, -2) FROM person WHERE note = 'xyzzy'
-
 SELECT left(name, 'xyzzy') FROM person
 
-SELECT right(name, 2), 'xyzzy' FROM person
+SELECT split_part(name, '@', 'xyzzy') FROM person
 
-SELECT replace(name, 'xyzzy', '') FROM person
+SELECT lpad(name, 7, 'xyzzy') FROM person
+
+SELECT position(name IN 'xyzzy') FROM person
+
+SELECT translate(name, 'xyzzy', '') FROM person
+
+SELECT encdb.replace(name, 'xyzzy', '') FROM person
+
+SELECT app.replace(name, 'xyzzy', '') FROM person
+
+SELECT replace(name, 'xyzzy', ''), 'xyzzy' FROM person
 
 DO $$ BEGIN EXECUTE 'xyzzy'; END $$
 
