@@ -20,7 +20,7 @@ help:
 	@echo 'make demo-stop    stop the server that the demo left running'
 	@echo 'make check        what judges a change in minutes: lint, the tests of the crates, vectors, canaries on disk'
 	@echo 'make test         the tests on PostgreSQL 15'
-	@echo 'make test-apps    an application with encrypted columns: its own tests, and the share of its statements that run unchanged'
+	@echo 'make test-apps    applications with encrypted columns: their own tests, and the statements that run unchanged'
 	@echo 'make test-auto-failover   two nodes and a monitor under pg_auto_failover'
 	@echo 'make test-barman  Barman: backups of both methods, recovery'
 	@echo "make test-bench-page   the page of a benchmark's report, in Chromium"

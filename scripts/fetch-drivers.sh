@@ -1,9 +1,9 @@
 #!/bin/bash
-# Usage: scripts/fetch-drivers.sh [python|node|go|java|rust|suites|moto|miniflux]…   (none: all)
+# Usage: scripts/fetch-drivers.sh [python|node|go|java|rust|suites|moto|miniflux|oscar]…   (none: all)
 #
 # Purpose: what tests/drivers runs and Debian does not package: drivers of the versions that the lock files below tests/drivers
-# name, and the programs there that use them; moto, which stands in for AWS in tests/keys; and Miniflux, the application of
-# tests/apps. All of it is in CACHE/drivers/NAME-DIGEST (tests/drivers/places.py). What is there is kept.
+# name, and the programs there that use them; moto, which stands in for AWS in tests/keys; and Miniflux and
+# django-oscar, the applications of tests/apps. All of it is in CACHE/drivers/NAME-DIGEST (tests/drivers/places.py). What is there is kept.
 # CACHE is $PGSEAL_CACHE, else /var/cache/pgseal for root, else ~/.cache/pgseal.
 set -euo pipefail
 umask 022
@@ -72,6 +72,9 @@ build_suites() {
     rm "$1"/psycopg2-*.tar.gz
 }
 
+# What django-oscar and its tests need; the tests themselves are in its repository.
+build_oscar() { build_interpreter "$1" "$here/../apps/requirements.txt"; }
+
 # The application, and its own tests of its API.
 build_miniflux() {
     command -v go >/dev/null || die "go is missing; install the version that tests/apps/go.mod names, or a later one"
@@ -83,7 +86,7 @@ build_miniflux() {
     )
 }
 
-[ $# -gt 0 ] || set -- python node go java rust suites moto miniflux
+[ $# -gt 0 ] || set -- python node go java rust suites moto miniflux oscar
 for name in "$@"; do
     place=$(/usr/bin/python3 "$here/places.py" "$name")
     if [ ! -e "$place/complete" ]; then

@@ -18,7 +18,7 @@ power_packages=(e2fsprogs libfuse3-dev mount pkg-config xfsprogs)
 keys_packages=(clevis opensc python3-pykmip socat softhsm2 swtpm tang tpm2-tools)
 test_packages+=("${power_packages[@]}" "${keys_packages[@]}")
 # Go from elsewhere: tests/apps needs a later one than Debian 12 has.
-apps_packages=(postgresql-15 iproute2 util-linux)
+apps_packages=(postgresql-15 iproute2 python3-venv util-linux)
 auto_failover_packages=(postgresql-15 pg-auto-failover-cli postgresql-15-auto-failover openssl python3-psycopg2)
 barman_packages=(postgresql-15 barman rsync)
 bench_page_packages=(chromium chromium-driver fonts-dejavu-core)

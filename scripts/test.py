@@ -178,7 +178,7 @@ INDICATOR = Step("crypto, FIPS", ["cargo", "test", "--release", "-p", "pgseal-cr
                  version="")
 # What tests/keys runs in place of AWS.
 MOTO = Step("fetch moto", ["scripts/fetch-drivers.sh", "moto"], tests=False, version="")
-MINIFLUX = Step("fetch Miniflux", ["scripts/fetch-drivers.sh", "miniflux"], tests=False, version="")
+APPLICATIONS = Step("fetch applications", ["scripts/fetch-drivers.sh", "miniflux", "oscar"], tests=False, version="")
 # What tests/kubernetes compares with.
 KUBERNETES = Step("fetch for Kubernetes", ["scripts/fetch-kubernetes.sh"], tests=False, version="")
 # The table of tests/keys, from lines of an example.
@@ -270,7 +270,7 @@ def steps_of(which):
         first = [confidential("15", DEBIAN_PG), DRIVERS_OF_PYTHON]
         return first + python_tests("15", DEBIAN_PG, programs(["shop"])) + encrypted("15", DEBIAN_PG, ["tests/shop/shop.py"])
     if which == "apps":
-        first = [confidential("15", DEBIAN_PG), MINIFLUX]
+        first = [confidential("15", DEBIAN_PG), APPLICATIONS]
         return first + python_tests("15", DEBIAN_PG, programs(["apps"])) + encrypted("15", DEBIAN_PG, programs(["apps"]))
     if which == "keys":
         names = [name for name in programs(["keys"]) if WITH_AWS or name != OF_AWS]

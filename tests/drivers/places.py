@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 # Programs that are run as they are: what is installed depends on these alone.
 LOCKS = {"python": ["python/requirements.txt"], "node": ["node/package.json", "node/package-lock.json"],
          "moto": ["../keys/requirements.txt"], "suites": ["suites/requirements.txt", "go/go.mod", "go/go.sum"],
-         "miniflux": ["../apps/go.mod", "../apps/go.sum"]}
+         "miniflux": ["../apps/go.mod", "../apps/go.sum"], "oscar": ["../apps/requirements.txt"]}
 
 # What is built with a directory, beside it: the package that it uses, and the page whose program it runs.
 BESIDE = {"go": ["../../bindings/go/*", "../../crates/encdb/library/include/*", "../../docs/confidential/in-process.md"]}

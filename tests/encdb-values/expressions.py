@@ -117,7 +117,7 @@ class Expressions:
     def make(self, count):
         """So many pairs of SQL and line."""
         kinds = [self.parse, self.cast, self.arithmetic, self.arithmetic, self.arithmetic, self.unary, self.compare,
-                 self.compare, self.concat, self.like, self.like, self.escape, self.interval, self.interval, self.substring, self.one_text, self.counted_text, self.padded_text, self.searched_text, self.searched_text, self.extract, self.extract,
+                 self.compare, self.concat, self.like, self.like, self.escape, self.interval, self.interval, self.substring, self.one_text, self.counted_text, self.padded_text, self.searched_text, self.searched_text, self.extract, self.extract, self.rounding, self.rounding, self.truncation,
                  self.aggregate, self.aggregate, self.decimals, self.decimals, self.odd_date]
         made = [*self.all_malformed(), *self.all_casts(), *self.all_extracts(), *self.all_intervals(), *self.large()]
         while len(made) < count:
@@ -419,6 +419,21 @@ class Expressions:
         field, ty = self.choice(FIELDS), self.choice(["date", "timestamp", "timestamptz", "timestamp", "int4"])
         text = self.value(ty)
         return f"extract({field} FROM {literal(text, ty)})", f"extract {field} {ty} {word(text)}"
+
+    def truncation(self):
+        """Units that date_trunc knows."""
+        field = self.choice([name for name in FIELDS if name not in ("dow", "doy", "epoch", "isodow", "isoyear", "julian")])
+        ty = self.choice(["date", "timestamp", "timestamptz"])
+        text = self.value(ty)
+        return f"date_trunc('{field}', {literal(text, ty)})", f"date_trunc {field} {ty} {word(text)}"
+
+    def rounding(self):
+        name, ty = self.choice(["round", "trunc", "ceil", "floor"]), self.choice(["numeric", "numeric", *NUMBERS])
+        text = self.value(ty)
+        if ty == "numeric" and name in ("round", "trunc") and self.random.random() < 0.7:
+            decimals = self.choice([0, 1, 2, 3, 4, 5, 8, 20, -1, -2, -4, -5, -30])
+            return f"{name}({literal(text, ty)}, {decimals})", f"{name} {ty} {word(text)} {decimals}"
+        return f"{name}({literal(text, ty)})", f"{name} {ty} {word(text)}"
 
     def aggregate(self):
         """Of no rows to many; the order matters for floats."""

@@ -37,6 +37,7 @@ ESCAPES = ["", " ESCAPE '#'", " ESCAPE '\\'", " ESCAPE ''"]
 PARTS = ["", "a", "b", "ab", "x", " ", "_c", "\u00f6", "\u20ac", "Q,)%\"$'"]
 INTERVALS = ["1 day", "-1 mon", "13 mons 1 day 00:00:01", "-400 years", "300000 years", "23:59:59.999999"]
 FIELDS = ["year", "month", "day", "hour", "minute", "second", "epoch", "dow", "doy", "week", "quarter", "century"]
+PERIODS = ["microseconds", "milliseconds", "second", "hour", "day", "week", "month", "quarter", "year", "decade", "century", "millennium"]
 ROWS = 40
 
 
@@ -109,7 +110,9 @@ class Statements:
             if ty == "text":
                 ways += [lambda: self.searched(depth)] * 3
             if ty in ("timestamp", "timestamptz"):
-                ways += [lambda: self.shifted(ty, depth)] * 2
+                ways += [lambda: self.shifted(ty, depth)] * 2 + [lambda: self.period(ty, depth)]
+            if ty in ("numeric", "float8"):
+                ways += [lambda: self.rounded(ty, depth)] * 2
             ways += [lambda: self.cast(ty, depth)]
             if ty == "numeric":
                 ways += [lambda: self.field(depth)]
@@ -130,6 +133,18 @@ class Statements:
         forms = ["({{}} + interval '{}')", "(interval '{}' + {{}})", "({{}} - interval '{}')"]
         source = self.pick([ty, "date"]) if ty == "timestamp" else ty
         return self.wrapped(source, depth, *(form.format(self.pick(INTERVALS)) for form in forms))
+
+    def period(self, ty, depth):
+        """date_trunc, that of a date too, which gives a timestamptz."""
+        source = self.pick([ty, "date"]) if ty == "timestamptz" else ty
+        return self.wrapped(source, depth, f"date_trunc('{self.pick(PERIODS)}', {{}})")
+
+    def rounded(self, ty, depth):
+        if ty == "numeric":
+            count = self.pick([0, 1, 2, 5, -1, -3])
+            return self.wrapped(ty, depth, f"round({{}}, {count})", f"trunc({{}}, {count})", "round({})", "trunc({})", "ceil({})", "floor({})")
+        source = self.pick(["int4", "int8", "float4", "float8"])
+        return self.wrapped(source, depth, "round({})", "trunc({})", "ceil({})", "ceiling({})", "floor({})")
 
     def string(self, ty, depth):
         start, length = self.random.randint(-2, 5), self.random.randint(-1, 6)

@@ -56,6 +56,11 @@ STATEMENTS = [
     "SELECT sum(paid * (1 - paid)), sum(age * 1.5), 100.00 * sum(CASE WHEN email LIKE 'a%' THEN paid ELSE 0 END) / sum(paid) FROM {t}",
     "UPDATE {t} SET born = date '2024-01-31' + interval '1 month', age = 5 / 2, paid = 7 / 2 WHERE id = 1 RETURNING born, age, paid",
     "SELECT upper(email || 'x'), length(email || 'yz') FROM {t} ORDER BY id",
+    "SELECT email || 'x', replace(email, 'b', 'p'), count(*) FROM {t} GROUP BY email || 'x', replace(email, 'b', 'p') ORDER BY email || 'x'",
+    "SELECT DISTINCT paid + 0.5, round(paid * 1.05, 1) FROM {t} ORDER BY round(paid * 1.05, 1), paid + 0.5",
+    "SELECT date_trunc('year', login), count(*) FROM {t} WHERE date_trunc('month', login) >= '2025-06-01' GROUP BY date_trunc('year', login) "
+    "ORDER BY 1",
+    "SELECT id FROM {t} WHERE ceil(paid) = 11 OR floor(age / 2) = 1 OR trunc(paid, 1) = 0.0 ORDER BY id",
     "SELECT left(email, 2), right(email, -1), initcap(email), reverse(email), repeat(email, 2), trim(email), lpad(email, 7, '0'), rpad(email, 2) FROM {t} ORDER BY id",
     "SELECT ltrim(email, 'a'), trim(both 'xa' FROM email), rtrim(email, 'b'), replace(email, 'a', 'o'), replace(email, '@', '') FROM {t} ORDER BY id",
     "SELECT position('d' IN email), strpos(email, '@x'), split_part(email, '@', -1), starts_with(email, 'ad') FROM {t} ORDER BY id",

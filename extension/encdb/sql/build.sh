@@ -92,10 +92,10 @@ intervals() {
 }
 
 aggregates() {
-    local name sum avg
+    local name sum avg rounded
     printf '\n-- Signs, sums and averages\n\n'
-    while read -r name sum avg; do
-        fill aggregate.sql.in name "$name" sum "$sum" avg "$avg"
+    while read -r name sum avg rounded; do
+        fill aggregate.sql.in name "$name" sum "$sum" avg "$avg" rounded "$rounded"
     done < <(rows aggregates)
 }
 

@@ -143,3 +143,16 @@ CREATE FUNCTION pg_catalog.extract(text, enc_timestamp) RETURNS enc_decimal
     AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
 CREATE FUNCTION pg_catalog.extract(text, enc_timestamptz) RETURNS enc_decimal
     AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION date_trunc(text, enc_date) RETURNS enc_timestamptz
+    AS 'MODULE_PATHNAME', 'encdb_date_trunc' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION date_trunc(text, enc_timestamp) RETURNS enc_timestamp
+    AS 'MODULE_PATHNAME', 'encdb_date_trunc' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION date_trunc(text, enc_timestamptz) RETURNS enc_timestamptz
+    AS 'MODULE_PATHNAME', 'encdb_date_trunc' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20;
+
+-- Rounding: decimals are counted of numeric only.
+
+CREATE FUNCTION round(enc_decimal, integer) RETURNS enc_decimal
+    AS 'MODULE_PATHNAME', 'encdb_round' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION trunc(enc_decimal, integer) RETURNS enc_decimal
+    AS 'MODULE_PATHNAME', 'encdb_trunc' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;

@@ -128,3 +128,30 @@ encdb_extract(PG_FUNCTION_ARGS)
 		PG_RETURN_NULL();
 	return encdb_cell_datum(result);
 }
+
+/* date_trunc(unit, cell) */
+PG_FUNCTION_INFO_V1(encdb_date_trunc);
+Datum
+encdb_date_trunc(PG_FUNCTION_ARGS)
+{
+	text	   *unit = PG_GETARG_TEXT_PP(0);
+	Cell	   *cell = PG_GETARG_CELL(1);
+	uint8		steps[] = {'$', '(', 'D', pgseal_unit_step(CellBytes(unit)), ')'};
+	PgsealBytes program = {steps, sizeof(steps)};
+	PgsealBytes operand;
+	PgsealBytes result;
+	Datum		computed;
+	bool		is_null_ahead;
+	int			is_null;
+
+	if (steps[3] == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("unit \"%s\" not recognized for encrypted times", text_to_cstring(unit))));
+	ENCDB_STAND_IN(cell);
+	if (encdb_ahead_computed(fcinfo, program, 1, 1, &computed, &is_null_ahead) && !is_null_ahead)
+		return computed;
+	operand = CellBytes(cell);
+	ENCDB_CALL(pgseal_compute(program, &operand, 1, &result, &is_null));
+	return encdb_cell_datum(result);
+}

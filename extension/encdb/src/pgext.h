@@ -172,13 +172,15 @@ extern int	pgseal_cast(PgsealBytes cell, uint8_t type, PgsealBytes *result);
 
 /* The step of a program that takes a field; 0: EXTRACT does not know it, and pgseal_extract takes no such one */
 extern uint8_t pgseal_field_step(PgsealBytes field);
+/* The same of a unit that date_trunc knows; 0 of other fields, too */
+extern uint8_t pgseal_unit_step(PgsealBytes unit);
 extern int	pgseal_extract(PgsealBytes field, PgsealBytes cell, PgsealBytes *result, int *is_null);
 
 /*
  * Operators, casts and functions one on another: a program in postfix order, a sign for each step. `$` is the next operand,
  * `|` is ||, # is length(), PGSEAL_CAST with a type's number is a cast, what pgseal_field_step() returns is a field, and the
- * others are those of pgseal_arithmetic and pgseal_unary. A function of text is a letter and its other arguments in
- * parentheses: a locale's name, and none is C, or between commas numbers, `$` for a value that was computed before the
+ * others are those of pgseal_arithmetic and pgseal_unary. A function of text is a small letter and its other arguments in
+ * parentheses, one of numbers or times a capital letter and its argument: a locale's name, and none is C, or between commas numbers, `$` for a value that was computed before the
  * step, and texts in quotes. In these, bytes that are no printable ASCII, and % " , and ), are % and two hexadecimal
  * digits. An operand without bytes is NULL.
  */

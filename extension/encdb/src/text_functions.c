@@ -1,6 +1,6 @@
 /*
  * text_functions.c
- *	  Functions of encrypted text. Each call is a step of a program (pgext.h), alone or with others (expression.c).
+ *	  Functions of encrypted text, and of numbers that are rounded. Each call is a step of a program (pgext.h), alone or with others (expression.c).
  *
  * The arguments behind the cells are plain, and are part of the step; so is the locale whose letters a function knows. Where a
  * plain text is looked for, the evaluator asks for the right to compare what was computed, as it does not where the text is a cell.
@@ -18,6 +18,8 @@
 	FUNCTION(btrim, 'b', "cc", RULES_NONE) FUNCTION(btrim_plain, 'b', "ct", RULES_NONE) \
 	FUNCTION(ltrim, 'f', "cc", RULES_NONE) FUNCTION(ltrim_plain, 'f', "ct", RULES_NONE) \
 	FUNCTION(rtrim, 'e', "cc", RULES_NONE) FUNCTION(rtrim_plain, 'e', "ct", RULES_NONE) \
+	FUNCTION(round, 'R', "cn", RULES_NONE) FUNCTION(trunc, 'T', "cn", RULES_NONE) \
+	FUNCTION(ceil, 'C', "c", RULES_NONE) FUNCTION(floor, 'F', "c", RULES_NONE) \
 	FUNCTION(position, 'p', "cc", RULES_SEARCH) \
 	FUNCTION(replace, 'r', "ccc", RULES_SEARCH) FUNCTION(replace_plain, 'r', "ctt", RULES_SEARCH) \
 	FUNCTION(split_part, 'd', "ccn", RULES_SEARCH) FUNCTION(split_part_plain, 'd', "ctn", RULES_SEARCH)

@@ -3,15 +3,17 @@
 //! A step is one byte: the operator's sign as in SQL, `$` for the next operand, `~` for the
 //! negative, `@` for the absolute value, `p` for the power as it is since PostgreSQL 16, `#` for
 //! the length, a digit or a letter from `a` to `l` for a field of a time, and another letter for a
-//! cast: 0x40 with the type's number. A function of text is in parentheses, with its other
-//! arguments ([`TextStep`]). All are ASCII, because `EXPLAIN` shows them.
+//! cast: 0x40 with the type's number. Other functions are in parentheses, with their other
+//! arguments: those of text ([`TextStep`]) by a small letter, those of numbers and times by a
+//! capital one ([`number`]). All are ASCII, because `EXPLAIN` shows them.
 //!
 //! Invariant: a [`Program`] takes all its operands, never one that is not there, and leaves one
 //! value, which its last step made.
 
+mod number;
 mod text;
 
-use pgseal_value::{Arithmetic, Field, Type};
+use pgseal_value::{Arithmetic, Field, Rounding, Type};
 
 use crate::Malformed;
 pub use text::{PlainText, TextArgument, TextStep};
@@ -23,7 +25,7 @@ const MAX_OPERANDS: usize = 64;
 const MAX_BYTES: usize = 256;
 
 const OPERAND: u8 = b'$';
-/// The bytes around a function of text.
+/// The bytes around a function that has a letter.
 const BEGIN: u8 = b'(';
 const END: u8 = b')';
 const CAST: u8 = 0x40;
@@ -47,6 +49,10 @@ pub enum Step<'a> {
     Length,
     /// `extract(field FROM x)`, which may be NULL.
     Extract(Field),
+    /// `round(x, 2)` and its like
+    Round(Rounding),
+    /// `date_trunc(field, x)`
+    DateTrunc(Field),
     /// The value in another type.
     Cast(Type),
     /// A function of text.
@@ -64,7 +70,10 @@ impl<'a> Step<'a> {
         let end = rest.iter().position(|byte| *byte == END)?;
         let (call, rest) = (&rest[..end], &rest[end + 1..]);
         *bytes = rest;
-        TextStep::parse(call).map(Self::Text)
+        match call.first() {
+            Some(b'A'..=b'Z') => number::parse(call),
+            _ => TextStep::parse(call).map(Self::Text),
+        }
     }
 
     /// The step of a byte.
@@ -101,6 +110,7 @@ impl<'a> Step<'a> {
             Self::Operand => 0,
             Self::Arithmetic(_) | Self::Concat => 2,
             Self::Negate | Self::Absolute | Self::Length | Self::Extract(_) | Self::Cast(_) => 1,
+            Self::Round(_) | Self::DateTrunc(_) => 1,
             Self::Text(text) => text.takes(),
         }
     }
@@ -184,6 +194,8 @@ mod tests {
             ("$(s-3)$(u$|x)|(l)", 2),
             ("$$$(r$,$)(b)", 3),
             ("$(d\"(\",-1)$$|(p$)", 3),
+            ("$(R2)(T)$(C)*(F)(R-2147483648)", 2),
+            ("$(De)(D1)", 1),
         ] {
             let program = Program::parse(bytes.as_bytes(), operands).map(Program::bytes);
             assert_eq!(program, Ok(bytes.as_bytes()));
@@ -214,6 +226,14 @@ mod tests {
             ("$$(r$,$)", 2),
             ("$(p$)", 1),
             ("$(b\")\")", 1),
+            ("$(Rx)", 1),
+            ("$(R2147483648)", 1),
+            ("$(C1)", 1),
+            ("$(D)", 1),
+            ("$(D3)", 1),
+            ("$(D$)", 1),
+            ("$(D11)", 1),
+            ("$(Z)", 1),
         ] {
             assert_eq!(
                 Program::parse(bytes.as_bytes(), operands),

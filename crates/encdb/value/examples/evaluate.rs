@@ -8,10 +8,10 @@ use std::cmp::Ordering;
 use std::io::{self, BufRead, Write};
 
 use pgseal_value::{
-    absolute, add_interval, arithmetic, cast, compare, concat, extract, hash_bytes, initcap, left,
-    length, like, like_escape, lower, negate, order_prefix, pad, position, repeat, replace,
-    reverse, right, split_part, starts_with, substring, trim, upper, Aggregate, AggregateKind,
-    Arithmetic, Ends, Field, Interval, Type, Value, ValueError, C,
+    absolute, add_interval, arithmetic, cast, compare, concat, date_trunc, extract, hash_bytes,
+    initcap, left, length, like, like_escape, lower, negate, order_prefix, pad, position, repeat,
+    replace, reverse, right, round, split_part, starts_with, substring, trim, upper, Aggregate,
+    AggregateKind, Arithmetic, Ends, Field, Interval, Rounding, Type, Value, ValueError, C,
 };
 
 fn main() -> io::Result<()> {
@@ -67,6 +67,10 @@ fn evaluate(operation: &str, words: &[&str]) -> Result<Option<Value>, ValueError
             let field = Field::from_name(words[0]).expect("a field");
             return extract(field, &value(words[1], words[2])?);
         }
+        "date_trunc" => {
+            let field = Field::from_name(words[0]).expect("a field");
+            return date_trunc(field, &value(words[1], words[2])?).map(Some);
+        }
         "aggregate" => return aggregate(words),
         _ => {}
     }
@@ -75,7 +79,12 @@ fn evaluate(operation: &str, words: &[&str]) -> Result<Option<Value>, ValueError
         return made.map(Some);
     }
     let number = |word: &str| word.parse().expect("a number");
+    let decimals = || words.get(2).map_or(0, |word| number(word));
     let result = match operation {
+        "round" => round(Rounding::Round(decimals()), &a)?,
+        "trunc" => round(Rounding::Truncate(decimals()), &a)?,
+        "ceil" => round(Rounding::Ceil, &a)?,
+        "floor" => round(Rounding::Floor, &a)?,
         "parse" => a,
         "cast" => cast(&a, ty(words[2]))?,
         "negate" => negate(&a)?,

@@ -29,6 +29,7 @@ mod float_text;
 mod integer;
 mod like;
 mod operator;
+mod rounding;
 mod search;
 mod text;
 mod types;
@@ -39,11 +40,12 @@ pub use arithmetic::{absolute, arithmetic, negate};
 pub use cast::{cast, cast_in};
 pub use collate::{Collate, C};
 pub use compare::{compare, hash_bytes, order_prefix};
-pub use datetime::{add_interval, extract, Field, Interval, Utc, Zone};
+pub use datetime::{add_interval, date_trunc, extract, Field, Interval, Utc, Zone};
 pub use decimal::Decimal;
 pub use error::ValueError;
 pub use like::{like, like_escape};
 pub use operator::Arithmetic;
+pub use rounding::{round, Rounding};
 pub use search::{position, replace, replaced_len, split_part, starts_with, trim, Ends};
 pub use text::{
     concat, initcap, left, length, lower, pad, padded_len, repeat, repeated_len, reverse, right,

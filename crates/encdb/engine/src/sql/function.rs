@@ -15,8 +15,9 @@ use super::Rewriter;
 use crate::catalog::Cells;
 use crate::refusal::Refusal;
 
-/// Window functions whose second argument counts rows, and whose third is a value like the first.
-const COUNTING: [&str; 3] = ["lag", "lead", "nth_value"];
+/// Functions whose second argument counts, rows or decimals, and whose third is a value like the
+/// first.
+const COUNTING: [&str; 5] = ["lag", "lead", "nth_value", "round", "trunc"];
 
 impl Rewriter<'_> {
     /// Goes through a call.
@@ -46,7 +47,7 @@ impl Rewriter<'_> {
                         Some(cells) if cells.is_mixed => Met::Unknown,
                         Some(cells) => Met::Cells(cells.clone()),
                     };
-                    self.meet(value, &met, scope)?;
+                    self.grouping(false, |this| this.meet(value, &met, scope))?;
                 }
             }
             _ => self.nothing_open(&mut call.args, "an argument of a function", scope)?,
@@ -94,7 +95,8 @@ impl Rewriter<'_> {
                 self.columns(value.iter_mut(), &[Met::Cells(cells)], scope)
             }
             (_, all) if all.is_encrypted() => {
-                let is_field = name == "extract" && call.args.first().is_some_and(is_field);
+                let has_field = matches!(name.as_str(), "extract" | "date_trunc");
+                let is_field = has_field && call.args.first().is_some_and(is_field);
                 let (plain, others) = call.args.split_at_mut(usize::from(is_field));
                 // A literal within an argument that is cells is sealed there.
                 let meets = |it: &Node| {
@@ -200,7 +202,7 @@ fn texts_beside(function: &str) -> usize {
     }
 }
 
-/// Whether an argument is the name of a field of `extract`, which is no secret.
+/// Whether an argument is the name of a field of `extract` and `date_trunc`, which is no secret.
 fn is_field(argument: &Node) -> bool {
     let text = match &argument.node {
         Some(NodeEnum::AConst(literal)) => match &literal.val {

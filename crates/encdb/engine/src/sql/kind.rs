@@ -247,6 +247,12 @@ fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
     match (name, kinds.as_slice()) {
         ("count", _) => return Kind::Plain,
         ("extract", [_, Kind::Cell(time)]) => return Kind::Cell(time.of(Type::Decimal)),
+        ("date_trunc", [_, Kind::Cell(time)]) => {
+            return Kind::Cell(time.of(match time.ty {
+                Some(Type::Timestamp) => Type::Timestamp,
+                _ => Type::TimestampTz,
+            }))
+        }
         // A column's name before PostgreSQL 16
         ("system_user", []) => return scope.bare(name),
         _ => {}
@@ -273,6 +279,10 @@ fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
         ("length" | "char_length" | "position" | "strpos", _) => to(Type::Int4),
         ("starts_with", _) => truth(&call.args, scope),
         ("sum", Some(Type::Int4)) => to(Type::Int8),
+        ("round" | "trunc" | "ceil" | "ceiling" | "floor", Some(Type::Decimal)) => {
+            to(Type::Decimal)
+        }
+        ("round" | "trunc" | "ceil" | "ceiling" | "floor", _) => to(Type::Float8),
         ("sum" | "avg", Some(Type::Int4 | Type::Int8 | Type::Decimal)) => to(Type::Decimal),
         ("avg", Some(Type::Float4)) => to(Type::Float8),
         ("sum" | "avg", Some(ty)) => to(ty),

@@ -51,6 +51,7 @@ pub(crate) use code::{is_statement, names_encrypted};
 pub use literal::{converted, value_of_text, Cast, Conversion};
 use loose::Loose;
 use scope::Scope;
+use sealing::SameCells;
 
 /// The use that a statement has for a parameter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -295,6 +296,10 @@ struct Rewriter<'s> {
     is_changed: bool,
     /// Whether a value that meets cells now is assigned to them.
     assigns: bool,
+    /// Whether a query is gone through that groups or sorts.
+    groups: bool,
+    /// The cells of its literals.
+    same: SameCells,
     /// The number of literals and parameters that were left plain.
     open: usize,
     /// The number of parameters that were gone through.
@@ -320,6 +325,8 @@ impl<'s> Rewriter<'s> {
             },
             is_changed: false,
             assigns: false,
+            groups: false,
+            same: SameCells::default(),
             open: 0,
             seen_parameters: 0,
             loose: Loose::default(),
@@ -414,10 +421,14 @@ impl<'s> Rewriter<'s> {
     ) -> Result<NodeEnum, Refusal> {
         let ty = cells.ty.ok_or(Refusal::AnyType)?;
         let text = literal::text_of(literal, ty)?;
+        let reuses = self.reuses();
         let literals = &mut self.loose.literals;
         let seal = |value: &_| {
             literals.seal(value);
-            self.seal.seal(&cells.keyname, value)
+            match reuses {
+                true => self.same.of(self.seal, &cells.keyname, value),
+                false => self.seal.seal(&cells.keyname, value),
+            }
         };
         let sealed = values::sealed_text(&text, cells, by, (&|| self.seal.zone(), seal))?;
         if by.is_some() && ty == Type::Text && !cells.is_array {

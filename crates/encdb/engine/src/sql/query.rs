@@ -34,7 +34,15 @@ impl Rewriter<'_> {
         outer: &Scope<'_>,
     ) -> Result<(), Refusal> {
         match &mut query.node {
-            Some(NodeEnum::SelectStmt(select)) => self.select(select, wanted, outer),
+            Some(NodeEnum::SelectStmt(select)) => {
+                let lists = [
+                    &select.group_clause,
+                    &select.sort_clause,
+                    &select.distinct_clause,
+                ];
+                let groups = lists.iter().any(|list| !list.is_empty());
+                self.grouping(groups, |this| this.select(select, wanted, outer))
+            }
             Some(NodeEnum::InsertStmt(insert)) => self.insert(insert, outer),
             Some(NodeEnum::UpdateStmt(update)) => self.update(update, outer),
             Some(NodeEnum::DeleteStmt(delete)) => self.delete(delete, outer),

@@ -1,6 +1,7 @@
 //! Constant expressions beside encrypted columns: the client computes them and seals the result.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use pg_query::protobuf::Node;
 use pgseal_client::Type;
@@ -8,7 +9,7 @@ use pgseal_value::{cast, cast_in, compare, Value, C};
 
 use super::constant::constant;
 use super::parts::is_open;
-use super::{cell_literal, hexadecimal, Rewriter};
+use super::{cell_literal, hexadecimal, Rewriter, Seal};
 use crate::catalog::Cells;
 use crate::refusal::Refusal;
 
@@ -24,6 +25,19 @@ pub(super) enum Use {
 }
 
 impl Rewriter<'_> {
+    /// Whether equal literals get the same cell.
+    pub(super) fn reuses(&self) -> bool {
+        self.groups && !self.assigns
+    }
+
+    /// Goes through a part of a statement in which expressions may have to be the same.
+    pub(super) fn grouping<T>(&mut self, groups: bool, go: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.groups, groups);
+        let result = go(self);
+        self.groups = before;
+        result
+    }
+
     /// Puts the sealed value of a constant in place of its expression, if the cells take the value
     /// as PostgreSQL's plain type does. Returns whether it has.
     pub(super) fn fold(
@@ -51,7 +65,11 @@ impl Rewriter<'_> {
             _ => cast(&value, to)?,
         };
         let cells = cells.of(to);
-        let sealed = hexadecimal(&self.seal.seal(&cells.keyname, &value)?);
+        let sealed = match self.reuses() {
+            true => self.same.of(self.seal, &cells.keyname, &value),
+            false => self.seal.seal(&cells.keyname, &value),
+        };
+        let sealed = hexadecimal(&sealed?);
         for value in literals.iter().chain([&value]) {
             self.loose.literals.seal(value);
         }
@@ -92,5 +110,33 @@ fn is_wider(ty: Type, from: Type) -> bool {
         Type::Timestamp => from == Type::Date,
         Type::TimestampTz => matches!(from, Type::Date | Type::Timestamp),
         _ => false,
+    }
+}
+
+/// The cells of the literals of queries that group or sort.
+///
+/// Equal literals have the same cell there: the server takes `c || 'x'` in a list of results and in
+/// GROUP BY to be one expression only if both are written alike. A value that may be stored has a
+/// cell of its own, so that equal rows are not seen.
+#[derive(Debug, Default)]
+pub(super) struct SameCells(HashMap<(String, u8, Vec<u8>), Vec<u8>>);
+
+impl SameCells {
+    /// Returns the cell of a value that is compared or computed with.
+    pub(super) fn of(
+        &mut self,
+        seal: &dyn Seal,
+        keyname: &str,
+        value: &Value,
+    ) -> Result<Vec<u8>, Refusal> {
+        let mut bytes = Vec::new();
+        value.encode(&mut bytes);
+        let literal = (keyname.to_owned(), value.ty() as u8, bytes);
+        if let Some(cell) = self.0.get(&literal) {
+            return Ok(cell.clone());
+        }
+        let cell = seal.seal(keyname, value)?;
+        self.0.insert(literal, cell.clone());
+        Ok(cell)
     }
 }

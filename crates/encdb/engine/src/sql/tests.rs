@@ -448,3 +448,41 @@ fn a_value_that_is_compared_keeps_its_value() {
     }
     assert_eq!(given("3000000000", Int8, Int4, false), Err("22003"));
 }
+
+/// Seals a value into a cell that no other has.
+#[derive(Default)]
+struct Numbered(std::cell::Cell<u8>);
+
+impl Seal for Numbered {
+    fn seal(&self, _: &str, _: &Value) -> Result<Vec<u8>, Refusal> {
+        self.0.set(self.0.get() + 1);
+        Ok(vec![self.0.get()])
+    }
+}
+
+#[test]
+fn equal_literals_have_the_same_cell_only_where_expressions_must_be_the_same() {
+    for (sql, cells) in [
+        (
+            "SELECT upper(name || 'x') FROM person GROUP BY upper(name || 'x')",
+            1,
+        ),
+        (
+            "SELECT DISTINCT name || 'x', age + 1.5 FROM person ORDER BY name || 'x', age + 1.5",
+            2,
+        ),
+        ("SELECT name || 'x', name || 'y' FROM person ORDER BY 1", 2),
+        ("SELECT 1 FROM person WHERE name = 'x' OR name = 'x'", 2),
+        ("INSERT INTO person (name) VALUES ('x'), ('x')", 2),
+        (
+            "INSERT INTO person (name) SELECT 'x' FROM pet GROUP BY 1 ORDER BY 1",
+            1,
+        ),
+        ("UPDATE person SET name = 'x' WHERE name = 'x'", 2),
+    ] {
+        let seal = Numbered::default();
+        let analysis = analyze(sql, &catalog(), &PreparedByName::new(), &seal);
+        analysis.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        assert_eq!(seal.0.get(), cells, "{sql}");
+    }
+}

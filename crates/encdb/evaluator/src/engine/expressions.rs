@@ -85,6 +85,14 @@ impl Connection {
                 Step::Extract(field) => self.take_one(Operation::Extract, &mut stack, |value| {
                     pgseal_value::extract(field, value)
                 })?,
+                Step::Round(how) => self.take_one(Operation::Arithmetic, &mut stack, |value| {
+                    pgseal_value::round(how, value).map(Some)
+                })?,
+                Step::DateTrunc(field) => {
+                    self.take_one(Operation::Extract, &mut stack, |value| {
+                        pgseal_value::date_trunc(field, value).map(Some)
+                    })?
+                }
                 Step::Cast(to) => self.take_one(Operation::Cast, &mut stack, |value| {
                     pgseal_value::cast(value, to).map(Some)
                 })?,

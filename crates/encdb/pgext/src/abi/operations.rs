@@ -161,6 +161,12 @@ interface! {
     fn pgseal_field_step(name: PgsealBytes) -> u8 {
         field(name.get()).and_then(Step::of_field).unwrap_or_default()
     }
+
+    /// Returns the same of a unit that date_trunc knows; 0 of other fields too.
+    fn pgseal_unit_step(name: PgsealBytes) -> u8 {
+        let unit = field(name.get()).filter(|field| field.is_unit());
+        unit.and_then(Step::of_field).unwrap_or_default()
+    }
 }
 
 /// Makes a request that is answered by a cell or by nothing.

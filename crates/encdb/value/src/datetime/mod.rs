@@ -10,6 +10,7 @@ mod extract;
 mod fields;
 mod interval;
 mod parse;
+mod truncate;
 mod words;
 mod zone;
 
@@ -22,6 +23,7 @@ use calendar::{Day, EPOCH};
 pub use extract::{extract, Field};
 pub use interval::{add_interval, Interval};
 pub(crate) use parse::{parse_date, parse_instant};
+pub use truncate::date_trunc;
 pub use zone::{Utc, Zone};
 
 pub(super) const DAY: i64 = 86_400_000_000;

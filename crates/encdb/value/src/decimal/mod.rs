@@ -7,6 +7,7 @@ mod logarithm;
 mod number;
 mod power;
 mod product;
+mod rounding;
 mod sum;
 mod text;
 

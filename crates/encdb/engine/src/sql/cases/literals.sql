@@ -179,3 +179,6 @@ SELECT upper(name || 'x'), concat(name || 'ada', note) FROM person
 
 SELECT coalesce(age, 7 / 2.0), (7 / 2)::enc_decimal, coalesce(paid, $1 - 7 / 2) FROM person
 -- SELECT COALESCE(age, '<a:integer:7>' / '<a:numeric:2.0>'), '<d:numeric:3>'::enc_decimal, COALESCE(paid, $1 - '<p:numeric:3>') FROM person
+
+SELECT date_trunc('month', born), round(paid * 1.5, 2) FROM person WHERE ceil(age) > 7 AND trunc(paid, $1) = 2 AND date_trunc('day', born) < '2026-01-01'
+-- SELECT date_trunc('month', born), round(paid * '<p:numeric:1.5>', 2) FROM person WHERE ceil(age) > '<a:double precision:7>' AND trunc(paid, $1) = '<p:numeric:2>' AND date_trunc('day', born) < '<b:timestamp with time zone:2026-01-01 00:00:00+00>'
