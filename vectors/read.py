@@ -161,9 +161,12 @@ def files_bytes(v):
             and hashlib.sha256(stored).hexdigest() == v["stored_sha256"]
             and hashlib.sha256(clear).hexdigest() == v["clear_sha256"])
 
+# wal_log_hints, xlog_seg_size, data_checksum_version and the CRC, by pg_control_version.
+CONTROL_OFFSETS = {1300: (176, 228, 252, 288), 1700: (176, 228, 252, 288), 1800: (176, 228, 252, 292), 1905: (184, 240, 268, 308)}
+
 def control_error(page):
     version = struct.unpack_from("<I", page, 8)[0]
-    at = {1300: 288, 1700: 288, 1800: 292}.get(version)
+    at = CONTROL_OFFSETS.get(version, (None,))[-1]
     if at is None:
         return "Version"
     return None if crc32c(page[:at]) == struct.unpack_from("<I", page, at)[0] else "Checksum"
@@ -172,10 +175,11 @@ STATES = ("Startup", "ShutDown", "ShutDownInRecovery", "ShuttingDown", "InCrashR
 
 def control_cases(v):
     page = bytes.fromhex(v["page"])
-    fields = sum((struct.unpack_from(form, page, at) for form, at in (("<QII", 0), ("<Q", 32), ("<I", 48), ("<I", 228))), ())
+    hints, segment, checksums, _ = CONTROL_OFFSETS[v["version"]]
+    fields = sum((struct.unpack_from(form, page, at) for form, at in (("<QII", 0), ("<Q", 32), ("<I", 48), ("<I", segment))), ())
     names = "system_id", "version", "catalog_version", "checkpoint", "timeline", "wal_segment_size"
     state = STATES[struct.unpack_from("<I", page, 16)[0]]
-    flags = page[252:256] != bytes(4), page[176] != 0
+    flags = page[checksums : checksums + 4] != bytes(4), page[hints] != 0
     return (control_error(page) is None and fields == tuple(v[name] for name in names)
             and state == v["state"] and flags == (v["data_checksums"], v["wal_log_hints"]))
 

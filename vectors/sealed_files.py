@@ -166,6 +166,6 @@ class File:
 
     def carry(self, page, crc32c, decrypt=False):
         """pg_control between its clear page and the one that a raw base backup carries."""
-        end = {1300: 288, 1700: 288, 1800: 292}[struct.unpack_from("<I", page, 8)[0]]
+        end = {1300: 288, 1700: 288, 1800: 292, 1905: 308}[struct.unpack_from("<I", page, 8)[0]]
         fields = self.convert(page[:end], lambda *_: False, decrypt)
         return (fields + struct.pack("<I", crc32c(fields))).ljust(len(page), b"\0")

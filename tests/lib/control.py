@@ -9,7 +9,7 @@ import struct
 import sys
 from pathlib import Path
 
-CRC_AT = {1300: 288, 1700: 288, 1800: 292}
+CRC_AT = {1300: 288, 1700: 288, 1800: 292, 1905: 308}
 
 
 def crc32c(data):

@@ -392,6 +392,10 @@ pub static TABLE: &[Row] = &[
     ),
     row("pg_ident.conf", Kind::Clear, "configuration"),
     row("pg_hba.conf", Kind::Clear, "configuration"),
+    row("pg_hosts.conf", Kind::Clear, "configuration (19)"),
+    row("pg_createsubscriber.conf*", Kind::Clear, "settings (19)"),
+    // It holds only what parses as advice to the planner: query ids and names of objects.
+    row("pg_stash_advice.tsv*", Kind::Clear, "planner advice (19)"),
     // The top level: named so that the walk over real directories finds every file in the table.
     row(
         "PG_VERSION*",
@@ -439,7 +443,7 @@ pub fn classify(path: &[u8]) -> Classified {
     Classified { class, row: None }
 }
 
-/// The directories that PostgreSQL 15 to 18 have directly below the data directory, and
+/// The directories that PostgreSQL 15 to 19 have directly below the data directory, and
 /// `pg_encryption`.
 pub const DIRECTORIES: [&str; 18] = [
     "base",

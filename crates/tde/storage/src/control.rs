@@ -2,8 +2,8 @@
 //!
 //! `pgseal` reads them from a clear page (identifier, sizes, state), and so does the preload
 //! library (a sealed server runs only with data checksums or `wal_log_hints`). Offsets are those
-//! of catalog/pg_control.h of PostgreSQL 15 (and 13, 14, 16), 17 and 18 on 64-bit little-endian
-//! machines.
+//! of catalog/pg_control.h of PostgreSQL 15 (and 13, 14, 16), 17, 18 and 19 on 64-bit
+//! little-endian machines.
 //!
 //! Invariant: no field is believed before the page's CRC fits.
 
@@ -47,7 +47,7 @@ impl State {
 pub struct Control {
     /// The cluster's system identifier.
     pub system_id: u64,
-    /// Layout of `pg_control`: 1300, 1700 or 1800.
+    /// Layout of `pg_control`: 1300, 1700, 1800 or 1905.
     pub version: u32,
     /// Version of the system catalogs.
     pub catalog_version: u32,
@@ -104,15 +104,59 @@ const CATALOG_VERSION: usize = 12;
 const STATE: usize = 16;
 const CHECKPOINT: usize = 32;
 const TIMELINE: usize = 48;
-const WAL_LOG_HINTS: usize = 176;
-const BLOCK_SIZE: usize = 216;
-const WAL_BLOCK_SIZE: usize = 224;
-const WAL_SEGMENT_SIZE: usize = 228;
-const CHECKSUM_VERSION: usize = 252;
 const CRC: usize = 4;
 /// The size in bytes that PostgreSQL promises not to exceed, so that the file fits one disk
 /// sector.
 pub(crate) const MAX_SIZE: usize = 512;
+
+/// Offsets of the fields that are not at the same place in every version.
+struct Offsets {
+    wal_log_hints: usize,
+    block_size: usize,
+    wal_block_size: usize,
+    wal_segment_size: usize,
+    checksum_version: usize,
+    /// The CRC covers all before it.
+    crc: usize,
+}
+
+impl Offsets {
+    /// Up to version 17.
+    const V1300: Self = Self {
+        wal_log_hints: 176,
+        block_size: 216,
+        wal_block_size: 224,
+        wal_segment_size: 228,
+        checksum_version: 252,
+        crc: 288,
+    };
+    /// 18 put the signedness of `char` before the nonce.
+    const V1800: Self = Self {
+        crc: 292,
+        ..Self::V1300
+    };
+    /// In 19 the checkpoint is 8 bytes longer, because an offset of a multixact has 64 bits. The
+    /// size of SLRU segments comes before that of WAL's blocks, and the checksum version that
+    /// initdb chose before the one that counts.
+    const V1905: Self = Self {
+        wal_log_hints: 184,
+        block_size: 224,
+        wal_block_size: 236,
+        wal_segment_size: 240,
+        checksum_version: 268,
+        crc: 308,
+    };
+
+    /// Returns those of a layout; None if it is not known here.
+    fn of(version: u32) -> Option<&'static Self> {
+        match version {
+            1300 | 1700 => Some(&Self::V1300),
+            1800 => Some(&Self::V1800),
+            1905 => Some(&Self::V1905),
+            _ => None,
+        }
+    }
+}
 
 impl Control {
     /// Is this a `pg_control` in clear? The CRC of a sealed one does not fit. The CRC of one that
@@ -126,11 +170,11 @@ impl Control {
     pub fn parse(page: &[u8]) -> Result<Self, ControlError> {
         let page = page.get(..MAX_SIZE).ok_or(ControlError::Cut(page.len()))?;
         let version = le32(page, VERSION);
-        let crc_at = crc_offset(version).ok_or(ControlError::Version(version))?;
-        if crc32c::crc32c(&page[..crc_at]) != le32(page, crc_at) {
+        let at = Offsets::of(version).ok_or(ControlError::Version(version))?;
+        if crc32c::crc32c(&page[..at.crc]) != le32(page, at.crc) {
             return Err(ControlError::Checksum);
         }
-        let wal_segment_size = le32(page, WAL_SEGMENT_SIZE);
+        let wal_segment_size = le32(page, at.wal_segment_size);
         if !is_segment_size(u64::from(wal_segment_size)) {
             return Err(ControlError::Value("WAL segment size"));
         }
@@ -142,11 +186,11 @@ impl Control {
             state: *state.ok_or(ControlError::Value("cluster state"))?,
             checkpoint: le64(page, CHECKPOINT),
             timeline: le32(page, TIMELINE),
-            block_size: le32(page, BLOCK_SIZE),
-            wal_block_size: le32(page, WAL_BLOCK_SIZE),
+            block_size: le32(page, at.block_size),
+            wal_block_size: le32(page, at.wal_block_size),
             wal_segment_size,
-            data_checksums: le32(page, CHECKSUM_VERSION) != 0,
-            wal_log_hints: page[WAL_LOG_HINTS] != 0,
+            data_checksums: le32(page, at.checksum_version) != 0,
+            wal_log_hints: page[at.wal_log_hints] != 0,
         })
     }
 
@@ -170,7 +214,7 @@ pub fn check_blocks(data: u32, wal: u32) -> Result<(), ControlError> {
 /// that a server checked before it sent it.
 pub(crate) fn checked(page: &[u8]) -> Option<usize> {
     let head = page.get(..MAX_SIZE)?;
-    let crc_at = crc_offset(le32(head, VERSION))?;
+    let crc_at = Offsets::of(le32(head, VERSION))?.crc;
     let fits = crc32c::crc32c(&head[..crc_at]) == le32(head, crc_at);
     let ends = page[crc_at + CRC..].iter().all(|&byte| byte == 0);
     (fits && ends).then_some(crc_at)
@@ -181,13 +225,4 @@ pub(crate) fn complete(page: &mut [u8], crc_at: usize) {
     let crc = crc32c::crc32c(&page[..crc_at]);
     page[crc_at..crc_at + CRC].copy_from_slice(&crc.to_le_bytes());
     page[crc_at + CRC..].fill(0);
-}
-
-/// Returns where the CRC is, which covers all before it. Version 18 put a field before it.
-fn crc_offset(version: u32) -> Option<usize> {
-    match version {
-        1300 | 1700 => Some(288),
-        1800 => Some(292),
-        _ => None,
-    }
 }

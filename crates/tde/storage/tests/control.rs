@@ -55,7 +55,7 @@ fn vectors() -> Vectors {
 #[test]
 fn real_files_are_read() {
     let cases = vectors().cases;
-    assert_eq!(cases.len(), 4);
+    assert_eq!(cases.len(), 5);
     for case in cases {
         let control = Control::parse(&bytes(&case.page)).unwrap();
         assert_eq!(
@@ -82,10 +82,19 @@ fn real_files_are_read() {
     }
 }
 
+/// Returns where the CRC is.
+fn crc_at(case: &Case) -> usize {
+    match case.version {
+        1905 => 308,
+        1800 => 292,
+        _ => 288,
+    }
+}
+
 /// The page with the number `value` at `at`, and its CRC made anew.
 fn changed(case: &Case, at: usize, value: u32) -> Vec<u8> {
     let mut page = bytes(&case.page);
-    let crc_at = if case.version == 1800 { 292 } else { 288 };
+    let crc_at = crc_at(case);
     page[at..at + 4].copy_from_slice(&value.to_le_bytes());
     let crc = crc32c::crc32c(&page[..crc_at]);
     page[crc_at..crc_at + 4].copy_from_slice(&crc.to_le_bytes());
@@ -99,11 +108,34 @@ fn other_sizes_of_blocks_are_told() {
             let control = Control::parse(&changed(&case, at, size)).unwrap();
             control.check_blocks()
         };
-        assert_eq!(blocks(216, 4096), Err(ControlError::Blocks("data", 4096)));
-        assert_eq!(blocks(216, 32768), Err(ControlError::Blocks("data", 32768)));
-        assert_eq!(blocks(224, 16384), Err(ControlError::Blocks("WAL", 16384)));
-        assert_eq!(blocks(220, 4096), Ok(()), "pages of a segment");
+        let (data, wal) = if case.version == 1905 {
+            assert_eq!(blocks(232, 16), Ok(()), "pages of a segment of an SLRU");
+            (224, 236)
+        } else {
+            (216, 224)
+        };
+        assert_eq!(blocks(data, 4096), Err(ControlError::Blocks("data", 4096)));
+        assert_eq!(
+            blocks(data, 32768),
+            Err(ControlError::Blocks("data", 32768))
+        );
+        assert_eq!(blocks(wal, 16384), Err(ControlError::Blocks("WAL", 16384)));
+        assert_eq!(blocks(data + 4, 4096), Ok(()), "pages of a segment");
     }
+}
+
+/// 19 has the version that initdb chose before the one that counts.
+#[test]
+fn the_checksum_version_that_counts_is_read() {
+    let vectors = vectors();
+    let case = &vectors.cases[4];
+    let checksums = |at, value| {
+        let control = Control::parse(&changed(case, at, value)).unwrap();
+        control.data_checksums
+    };
+    assert_eq!(case.version, 1905);
+    assert!(checksums(264, 0));
+    assert!(!checksums(268, 0));
 }
 
 #[test]
@@ -127,7 +159,7 @@ fn damage_is_found() {
 fn every_bit_below_the_crc_counts() {
     for case in vectors().cases {
         let page = bytes(&case.page);
-        let end = if case.version == 1800 { 296 } else { 292 };
+        let end = crc_at(&case) + 4;
         for bit in 0..end * 8 {
             let mut flipped = page.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
@@ -156,6 +188,11 @@ fn a_cut_file_and_impossible_values_are_refused() {
         Err(ControlError::Value("WAL segment size"))
     );
     assert!(with(228, 64 << 20).is_ok());
+    let last = &vectors().cases[4];
+    assert_eq!(
+        Control::parse(&changed(last, 240, 3 << 20)),
+        Err(ControlError::Value("WAL segment size"))
+    );
 }
 
 #[test]
@@ -184,19 +221,19 @@ fn padded(hex: &str) -> [u8; UNIT] {
 fn read(file: &SealedFile, stored: &[u8]) -> Vec<u8> {
     let disk = MemDisk::default();
     disk.write_at(stored, 0).unwrap();
-    let (mut whole, mut fields) = (vec![0; UNIT], vec![0; 296]);
+    let (mut whole, mut fields) = (vec![0; UNIT], vec![0; 312]);
     let mut scratch = support::scratch();
     let transfer = &mut Transfer::new(&disk, &mut scratch);
     assert_eq!(file.read_at(transfer, &mut whole, 0), Ok(UNIT));
-    assert_eq!(file.read_at(transfer, &mut fields, 0), Ok(296));
-    assert_eq!(whole[..296], fields);
+    assert_eq!(file.read_at(transfer, &mut fields, 0), Ok(312));
+    assert_eq!(whole[..312], fields);
     whole
 }
 
 #[test]
 fn carried_files_are_made_and_read() {
     let vectors = vectors();
-    assert_eq!(vectors.carried.len(), 12);
+    assert_eq!(vectors.carried.len(), 15);
     for case in vectors.carried {
         let (file, clear) = (file(case.keybits), padded(&vectors.cases[case.of].page));
         let carried = padded(&case.stored);
@@ -213,7 +250,7 @@ fn carried_files_are_not_believed_when_altered() {
     let vectors = vectors();
     for case in &vectors.carried {
         let carried = padded(&case.stored);
-        for at in (0..300).chain([511, 512, UNIT - 1]) {
+        for at in (0..316).chain([511, 512, UNIT - 1]) {
             let mut altered = carried;
             altered[at] ^= 1;
             let read = read(&file(case.keybits), &altered);
