@@ -60,6 +60,8 @@ pub enum Stored {
     Sealed(SealedFile<'static>),
     /// As a tar of sealed segments, which this process makes ([`crate::received`]).
     WalTar,
+    /// As a tar of sealed segments, which this process reads ([`crate::packed`]).
+    ReadTar,
     /// As those of a sealed file, and so they are read: by a raw base backup, or by a program that
     /// copies files, beside the server that writes pages of which WAL has no images.
     Pages,
@@ -84,7 +86,7 @@ impl OpenFile {
     pub fn sealed(&self) -> Result<&SealedFile<'static>, Errno> {
         match &self.stored {
             Stored::Sealed(sealed) => Ok(sealed),
-            Stored::WalTar | Stored::Pages => Err(Errno(libc::EBADF)),
+            Stored::WalTar | Stored::ReadTar | Stored::Pages => Err(Errno(libc::EBADF)),
         }
     }
 

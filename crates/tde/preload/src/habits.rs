@@ -1,6 +1,6 @@
 //! How PostgreSQL opens, reads and writes files, as far as the library relies on it: the whole
 //! list. None of this is promised by anyone, so each entry names the place in PostgreSQL's sources,
-//! and the versions that were seen to do so: 15 to 18 unless it says otherwise. A new major version
+//! and the versions that were seen to do so: 15 to 19 unless it says otherwise. A new major version
 //! is supported only when each entry was looked at again.
 //!
 //! Interfaces are not in the list: symbols that the server exports for extensions
@@ -23,11 +23,14 @@
 //!   anything (pgstat_report_activity; `receivers::guard`).
 //! - pg_rewind opens a segment that `restore_command` brought next after the command, under the
 //!   segment's own name (RestoreArchivedFile, src/fe_utils/archive.c; `hooks::restored`).
-//! - 17 and 18 read runs of pages into scattered buffers with one call (smgrreadv), 15 and 16 page
+//! - 17 to 19 read runs of pages into scattered buffers with one call (smgrreadv), 15 and 16 page
 //!   by page. All versions fill a new WAL segment by calls with 32 pages each (pg_pwrite_zeros, or
 //!   pg_pwritev_with_retry in 15; `hooks::page_runs`). From 16 on a relation grows by pages of
 //!   zeros or by posix_fallocate (smgrzeroextend).
-//! - 17 and 18 send WAL from shared memory, so that no read of a file shows what a walsender sends
+//! - pg_waldump of 19 reads a tar in order, in pieces of 128 KiB. It decompresses into one buffer
+//!   after the other, which it goes through when it is full (archive_waldump.c, astreamer_gzip.c
+//!   and its neighbours; [`crate::packed`]).
+//! - 17 to 19 send WAL from shared memory, so that no read of a file shows what a walsender sends
 //!   (WALReadFromBuffers; [`crate::receivers`]).
 
 use libc::c_int;

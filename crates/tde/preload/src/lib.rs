@@ -44,6 +44,7 @@ mod key_material;
 mod libpq;
 mod list;
 mod memory;
+mod packed;
 mod place;
 #[forbid(unsafe_code)]
 mod policy;
@@ -108,6 +109,7 @@ extern "C" fn start(_count: c_int, arguments: *const *mut c_char) {
         version::show();
         declaration::start();
         received::start();
+        packed::start();
         counters::start(server::symbol(c"track_io_timing"));
         receivers::start();
         rescue::start();

@@ -14,8 +14,10 @@
 use crate::clusters::{self, Cluster};
 use crate::disk::FdDisk;
 use crate::hooks::compressors::{self, Calls, Compressor};
+use crate::hooks::decompressors::Decompressor;
 use crate::memory::MEMORY;
-use crate::{programs, wal};
+use crate::packed::Packed;
+use crate::{packed, programs, wal};
 use libc::c_int;
 use pgseal_storage::layout::Spec;
 use pgseal_storage::passing::Passing;
@@ -30,6 +32,7 @@ pub static RECEIVED: Received = Received {
     receiver: OnceLock::new(),
     flow: Mutex::new(Flow::Nothing),
     compressors: Calls::new(),
+    packed: Packed::new(),
 };
 
 /// The receiver of WAL, and what becomes of it.
@@ -39,6 +42,8 @@ pub struct Received {
     flow: Mutex<Flow>,
     /// The program's calls of compressors.
     pub compressors: Calls,
+    /// The tar that it reads.
+    pub packed: Packed,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -58,6 +63,8 @@ pub enum Form {
     Segment(WalName, Compressor),
     /// Timeline history, compressed: clear.
     History,
+    /// A tar that is read ([`crate::packed`]), and how it is compressed.
+    Packed(Option<Decompressor>),
 }
 
 /// The content that the file that is being written takes next.
@@ -87,8 +94,12 @@ pub fn start() {
     }
 }
 
-/// The form of the WAL in the file that is about to be made, if it is another one than a segment's.
+/// The form of the WAL in the file that is about to be made or read, if it is another one than a
+/// segment's.
 pub fn form(path: &CStr, flags: c_int) -> Option<Form> {
+    if let Some(by) = packed::form(path, flags) {
+        return Some(Form::Packed(by));
+    }
     let receiver = RECEIVED.receiver.get()?;
     if flags & libc::O_CREAT == 0 || flags & libc::O_ACCMODE == libc::O_RDONLY {
         return None;
@@ -120,8 +131,11 @@ fn compressed(name: &[u8]) -> Option<Form> {
 
 /// The file of this form is next.
 pub fn begin(form: Form) -> Result<(), &'static str> {
+    if let Form::Packed(by) = form {
+        return packed::begin(by);
+    }
     let seen = match form {
-        Form::Tar | Form::History => true,
+        Form::Tar | Form::History | Form::Packed(_) => true,
         Form::TarStream => Compressor::Deflate.leads_here(),
         Form::Segment(_, compressor) => compressor.leads_here(),
     };
@@ -132,7 +146,7 @@ pub fn begin(form: Form) -> Result<(), &'static str> {
     let flow = match form {
         Form::Tar => Flow::Tar(TarFile::default()),
         Form::TarStream => Flow::TarStream(TarStream::default()),
-        Form::History => Flow::Clear,
+        Form::History | Form::Packed(_) => Flow::Clear,
         Form::Segment(name, _) => {
             let spec = name.spec(keys.segment_size());
             let spec = spec.ok_or("no segment of the server has this name")?;

@@ -5,7 +5,7 @@ use crate::clusters::Cluster;
 use crate::disk::FdDisk;
 use crate::process::PROCESS;
 use crate::real::libc_call;
-use crate::{control, report};
+use crate::{control, packed, report};
 use libc::c_int;
 use pgseal_contract::variable;
 use pgseal_crypto::UNIT;
@@ -58,11 +58,12 @@ pub fn announced_segment_size() -> Option<u64> {
     is_segment_size(size).then_some(size)
 }
 
-/// Returns the size in bytes of a segment that has no content yet.
+/// Returns the size in bytes of a segment that has no content yet. Without a `pg_control` it is
+/// that of the segments in the tar that it comes from.
 fn new_segment_size(cluster: &Cluster) -> Result<Option<u64>, Errno> {
     match announced_segment_size() {
         Some(size) => Ok(Some(size)),
-        None => control::wal_segment_size(cluster),
+        None => Ok(control::wal_segment_size(cluster)?.or_else(packed::segment_size)),
     }
 }
 

@@ -26,6 +26,7 @@ pub mod scratch;
 pub mod sealed;
 pub mod tar;
 pub mod transfer;
+pub mod untar;
 pub mod version;
 pub mod wal;
 

@@ -148,13 +148,18 @@ impl<'k> TarStream<'k> {
     }
 }
 
-/// Is this block a header? Its own checksum distinguishes it from what a member may hold.
+/// Is this block a header of `pg_basebackup`'s?
 fn is_header(block: &[u8; HEADER]) -> bool {
+    &block[257..263] == b"ustar\0" && sums_up(block)
+}
+
+/// Has this block a header's checksum? It distinguishes a header from what a member may hold.
+pub(crate) fn sums_up(block: &[u8; HEADER]) -> bool {
     const SUM: std::ops::Range<usize> = 148..156;
     let blanks = u64::from(b' ') * SUM.len() as u64;
     let others = (0..HEADER).filter(|at| !SUM.contains(at));
     let sum = others.map(|at| u64::from(block[at])).sum::<u64>() + blanks;
-    &block[257..263] == b"ustar\0" && octal(&block[SUM]) == Some(sum)
+    octal(&block[SUM]) == Some(sum)
 }
 
 /// Reads a header. Returns none for a member that `pg_basebackup` does not put into a tar of WAL.
@@ -169,7 +174,8 @@ fn member(header: &[u8; HEADER]) -> Option<Member> {
     clear.then_some(Member::Clear)
 }
 
-fn octal(digits: &[u8]) -> Option<u64> {
+/// Reads digits, up to the blank or zero byte behind them.
+pub(crate) fn octal(digits: &[u8]) -> Option<u64> {
     let digits = digits.split(|byte| b" \0".contains(byte)).next()?;
     digits.iter().try_fold(0u64, |value, digit| match digit {
         b'0'..=b'7' => value.checked_mul(8)?.checked_add(u64::from(digit - b'0')),

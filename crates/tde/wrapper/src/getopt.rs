@@ -127,7 +127,7 @@ impl Options {
     }
 }
 
-/// initdb of PostgreSQL 15 to 18.
+/// initdb of PostgreSQL 15 to 19.
 pub const INITDB: Options = Options {
     short: "A:c:dD:E:gkL:nNsST:U:VWX:?",
     long: &[
@@ -174,7 +174,7 @@ pub const INITDB: Options = Options {
     ],
 };
 
-/// `pg_basebackup` of PostgreSQL 15 to 18.
+/// `pg_basebackup` of PostgreSQL 15 to 19.
 pub const PG_BASEBACKUP: Options = Options {
     short: "c:Cd:D:F:h:i:l:nNp:Pr:Rs:S:t:T:U:vwWX:zZ:",
     long: &[
@@ -216,7 +216,7 @@ pub const PG_BASEBACKUP: Options = Options {
     ],
 };
 
-/// `pg_receivewal` of PostgreSQL 15 to 18.
+/// `pg_receivewal` of PostgreSQL 15 to 19.
 pub const PG_RECEIVEWAL: Options = Options {
     short: "d:D:E:h:np:s:S:U:vwWZ:",
     long: &[
@@ -243,7 +243,7 @@ pub const PG_RECEIVEWAL: Options = Options {
     ],
 };
 
-/// `pg_combinebackup` of PostgreSQL 17 and 18.
+/// `pg_combinebackup` of PostgreSQL 17 to 19.
 pub const PG_COMBINEBACKUP: Options = Options {
     short: "dknNo:T:",
     long: &[
@@ -264,7 +264,7 @@ pub const PG_COMBINEBACKUP: Options = Options {
     ],
 };
 
-/// `pg_verifybackup` of PostgreSQL 15 to 18.
+/// `pg_verifybackup` of PostgreSQL 15 to 19.
 pub const PG_VERIFYBACKUP: Options = Options {
     short: "eF:i:m:nPqsw:",
     long: &[
@@ -279,10 +279,11 @@ pub const PG_VERIFYBACKUP: Options = Options {
         "skip-checksums s",
         "version V",
         "wal-directory= w",
+        "wal-path= w",
     ],
 };
 
-/// `pg_ctl` of PostgreSQL 15 to 18. Its first word says what it shall do.
+/// `pg_ctl` of PostgreSQL 15 to 19. Its first word says what it shall do.
 pub const PG_CTL: Options = Options {
     short: "cD:e:l:m:N:o:p:P:sS:t:U:wW",
     long: &[
@@ -300,7 +301,7 @@ pub const PG_CTL: Options = Options {
     ],
 };
 
-/// The server of PostgreSQL 15 to 18. Its long options are settings; of these only its data
+/// The server of PostgreSQL 15 to 19. Its long options are settings; of these only its data
 /// directory is of interest.
 pub const POSTGRES: Options = Options {
     short: "B:bC:c:D:d:EeFf:h:ijk:lN:nOPp:r:S:sTt:v:W:",

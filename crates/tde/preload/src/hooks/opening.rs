@@ -200,7 +200,7 @@ fn empty(fd: c_int) -> Result<(), Errno> {
 }
 
 /// A tar of WAL is written over where it is cut, and so read; what is compressed is sealed already
-/// when it gets to the file.
+/// when it gets to the file, and opened only when it is decompressed.
 fn open_received(opening: &Opening, flags: c_int, mode: mode_t) -> c_int {
     let &Opening {
         directory, path, ..
@@ -212,15 +212,19 @@ fn open_received(opening: &Opening, flags: c_int, mode: mode_t) -> c_int {
         report::line(&format!("{}: {reason}", report::shown(path)));
         return super::fail(libc::EIO);
     }
-    if form != Form::Tar {
-        return libc_call!(openat(directory, path.as_ptr(), flags, mode));
-    }
-    let below = flags & !(libc::O_ACCMODE | libc::O_TRUNC) | libc::O_RDWR;
+    let (stored, below) = match form {
+        Form::Tar => {
+            let read_too = flags & !(libc::O_ACCMODE | libc::O_TRUNC) | libc::O_RDWR;
+            (Stored::WalTar, read_too)
+        }
+        Form::Packed(None) => (Stored::ReadTar, flags),
+        _ => return libc_call!(openat(directory, path.as_ptr(), flags, mode)),
+    };
     let fd = libc_call!(openat(directory, path.as_ptr(), below, mode));
     if fd < 0 {
         return fd;
     }
-    if files::insert(fd, (Stored::WalTar, Area::Wal), flags, false).is_err() {
+    if files::insert(fd, (stored, Area::Wal), flags, false).is_err() {
         libc_call!(close(fd));
         return super::fail(libc::EMFILE);
     }

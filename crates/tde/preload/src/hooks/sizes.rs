@@ -76,7 +76,7 @@ fn set_size(file: Protected, size: off_t) -> Result<(), Errno> {
             .disk
             .transfer(|transfer| sealed.set_size(transfer, size)),
         Stored::WalTar => received::cut_tar(&file.disk, size),
-        Stored::Pages => Err(Errno::EINVAL),
+        Stored::ReadTar | Stored::Pages => Err(Errno::EINVAL),
     }
 }
 

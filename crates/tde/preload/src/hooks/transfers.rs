@@ -5,6 +5,7 @@ use super::racing::{make_all_resident, make_resident, reads_alone};
 use super::{count, page_runs};
 use crate::counters;
 use crate::files::{self, Protected, Stored};
+use crate::packed;
 use crate::real::libc_call;
 use crate::received;
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
@@ -161,11 +162,15 @@ pub unsafe fn pread_chk(
 impl Protected {
     pub fn read_at(self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
         self.file.readable()?;
-        if let Stored::Pages = self.file.stored {
-            return self.disk.transfer(|transfer| {
-                make_all_resident(transfer.scratch);
-                transfer.read_stored(buf, offset)
-            });
+        match self.file.stored {
+            Stored::Pages => {
+                return self.disk.transfer(|transfer| {
+                    make_all_resident(transfer.scratch);
+                    transfer.read_stored(buf, offset)
+                });
+            }
+            Stored::ReadTar => return packed::read(&self.disk, buf, offset),
+            Stored::Sealed(_) | Stored::WalTar => {}
         }
         let sealed = self.file.sealed()?;
         let read = || {
@@ -193,7 +198,7 @@ impl Protected {
                 })
             }
             Stored::WalTar => received::write_tar(&self.disk, data, offset),
-            Stored::Pages => Err(Errno(libc::EBADF)),
+            Stored::ReadTar | Stored::Pages => Err(Errno(libc::EBADF)),
         }
     }
 
