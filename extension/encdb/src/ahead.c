@@ -74,7 +74,11 @@ EncdbAheadBegin(CustomScanState *scan, EState *estate, int eflags)
 	node->child = ExecInitNode(linitial(plan->custom_plans), estate, eflags);
 	scan->custom_ps = list_make1(node->child);
 	/* Copies of rows, a table's with their system columns: PostgreSQL has taken them for values alone */
+#if PG_VERSION_NUM >= 190000
+	ExecInitScanTupleSlot(estate, &scan->ss, columns, &TTSOpsHeapTuple, 0);
+#else
 	ExecInitScanTupleSlot(estate, &scan->ss, columns, &TTSOpsHeapTuple);
+#endif
 	ExecAssignScanProjectionInfoWithVarno(&scan->ss, source);
 	scan->ss.ps.qual = ExecInitQual(plan->scan.plan.qual, &scan->ss.ps);
 	node->context = AllocSetContextCreate(estate->es_query_cxt, "encdb read ahead", ALLOCSET_DEFAULT_SIZES);

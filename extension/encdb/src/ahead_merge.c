@@ -56,25 +56,25 @@ EncdbMergeSorts(Node *node, void *unused)
 }
 
 static PlannedStmt *
-RunPlanner(Query *query, const char *text, int options, ParamListInfo parameters)
+RunPlanner(Query *query, const char *text, int options, PLANNER_PARAMETERS)
 {
 	planner_hook_type next = next_planner ? next_planner : standard_planner;
 
-	return next(query, text, options, parameters);
+	return next(query, text, options, PLANNER_ARGUMENTS);
 }
 
 static PlannedStmt *
-PlanWithoutMerge(Query *query, const char *text, int options, ParamListInfo parameters)
+PlanWithoutMerge(Query *query, const char *text, int options, PLANNER_PARAMETERS)
 {
 	bool		enabled = enable_gathermerge;
 	PlannedStmt *plan;
 
 	if (!enabled || !encdb_read_ahead || encdb_evaluator != EVALUATOR_ISOLATED || !EncdbMergeSorts((Node *) query, NULL))
-		return RunPlanner(query, text, options, parameters);
+		return RunPlanner(query, text, options, PLANNER_ARGUMENTS);
 	enable_gathermerge = false;
 	PG_TRY();
 	{
-		plan = RunPlanner(query, text, options, parameters);
+		plan = RunPlanner(query, text, options, PLANNER_ARGUMENTS);
 	}
 	PG_FINALLY();
 	{

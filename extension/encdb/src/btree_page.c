@@ -112,7 +112,7 @@ static char *
 FirstKey(const PageItem *item)
 {
 	char	   *key = (char *) item->tuple + IndexInfoFindDataOffset(item->tuple->t_info);
-	bits8	   *nulls = (bits8 *) ((char *) item->tuple + sizeof(IndexTupleData));
+	uint8	   *nulls = (uint8 *) item->tuple + sizeof(IndexTupleData);
 
 	if (key >= item->end || (IndexTupleHasNulls(item->tuple) && att_isnull(0, nulls)))
 		return NULL;

@@ -35,6 +35,15 @@ typedef struct varlena Cell;
 #define POWER_SIGN			'^'
 #endif
 
+/* From 19 on a planner gets the EXPLAIN that it plans for */
+#if PG_VERSION_NUM >= 190000
+#define PLANNER_PARAMETERS	ParamListInfo parameters, struct ExplainState *explain
+#define PLANNER_ARGUMENTS	parameters, explain
+#else
+#define PLANNER_PARAMETERS	ParamListInfo parameters
+#define PLANNER_ARGUMENTS	parameters
+#endif
+
 /* What makes a cell of cells and is compiled: names of functions, and the signs that pgext.h has for them */
 #define FOR_EACH_BINARY(FUNCTION) \
 	FUNCTION(add, '+') FUNCTION(sub, '-') FUNCTION(mul, '*') FUNCTION(div, '/') FUNCTION(mod, '%') \

@@ -77,7 +77,11 @@ ForEachRow(bool (*take) (HeapTuple row, TupleDesc columns, void *argument), void
 
 	if (IsMVCCSnapshot(snapshot))
 		snapshot = RegisterSnapshot(snapshot);
+#if PG_VERSION_NUM >= 190000
+	scan = table_beginscan(relation, snapshot, 0, NULL, SO_NONE);
+#else
 	scan = table_beginscan(relation, snapshot, 0, NULL);
+#endif
 	while ((row = heap_getnext(scan, ForwardScanDirection)) != NULL)
 		if (!take(row, RelationGetDescr(relation), argument))
 			break;

@@ -186,14 +186,14 @@ encdb_plain_look(Node *expression)
 }
 
 static PlannedStmt *
-PlanQuery(Query *query, const char *text, int options, ParamListInfo parameters)
+PlanQuery(Query *query, const char *text, int options, PLANNER_PARAMETERS)
 {
 	bool		planned = true;
 
 	(void) EncdbPlainLook((Node *) query, &planned);
 	if (next_planner)
-		return next_planner(query, text, options, parameters);
-	return standard_planner(query, text, options, parameters);
+		return next_planner(query, text, options, PLANNER_ARGUMENTS);
+	return standard_planner(query, text, options, PLANNER_ARGUMENTS);
 }
 
 void

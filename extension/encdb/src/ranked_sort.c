@@ -201,6 +201,9 @@ WithRanks(const RankedSort *node)
 		TupleDescCopyEntry(more, i, columns, i);
 	for (int i = columns->natts + 1; i <= more->natts; i++)
 		TupleDescInitEntry(more, i, NULL, INT8OID, -1, 0);
+#if PG_VERSION_NUM >= 190000
+	TupleDescFinalize(more);
+#endif
 	return more;
 }
 
