@@ -12,8 +12,8 @@ isolation and TAP suites of 15, and the table of libc calls against what is inst
 directory, which need packages or time of their own. check: the crates' tests, vectors/read.py, canaries on disk and the documents'
 commands. keys: tests/keys, with all steps of every provider's life, which ci runs for one of them. world: the crates' tests, the suites of 15, 17 and 18, and the programs on 17 and 18, with
 those that take long and a longer crash loop; on 15 those that ci leaves out, and those of
-encrypted columns on clusters that are encrypted on disk. power: the long form of tests/power on 15, 17 and 18. Both take 16, too, where
-PGSEAL_POSTGRES_GIT names its source. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
+encrypted columns on clusters that are encrypted on disk. power: the long form of tests/power on 15, 17 and 18. Both take 16 and 19, too, where
+PGSEAL_POSTGRES_GIT names their source. The suites' PostgreSQL is built once by tests/suites/fetch-build.sh.
 """
 
 import itertools
@@ -165,8 +165,9 @@ BUILDS = Step("fetch builds", ["scripts/fetch-builds.sh"], tests=False, version=
 DEBS = Step("build packages", ["scripts/packages.sh", "--arch", os.uname().machine, "--major", "15"], tests=False, version="")
 # What tests/extensions builds from source.
 EXTENSIONS = Step("build extensions", ["scripts/fetch-extensions.sh"], tests=False, version="15")
-# The versions whose source is here: no release of Debian has that of 16.
-VERSIONS = ["15", *(["16"] if os.environ.get("PGSEAL_POSTGRES_GIT") else []), "17", "18"]
+# The versions whose source is here: no release of Debian has that of 16 or of 19.
+GIT = "PGSEAL_POSTGRES_GIT" in os.environ
+VERSIONS = ["15", *(["16"] if GIT else []), "17", "18", *(["19"] if GIT else [])]
 # What tests/drivers runs: those of Python alone, and all.
 DRIVERS_OF_PYTHON = Step("fetch drivers", ["scripts/fetch-drivers.sh", "python"], tests=False, version="")
 DRIVERS = Step("fetch drivers", ["scripts/fetch-drivers.sh"], tests=False, version="")

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: tests/suites/fetch-build.sh VERSION…      (15, 16, 17, 18; 13, which tests/upgrade upgrades from)
+# Usage: tests/suites/fetch-build.sh VERSION…      (15 to 19; 13, which tests/upgrade upgrades from)
 #
 # Purpose: an unmodified PostgreSQL of each VERSION, built once, for the test suites:
 #   CACHE/pg/VERSION/src    upstream's sources as released, built (Debian's patches, which move directories, left out)
@@ -11,7 +11,8 @@
 # own, so that the machine's apt configuration stays as it is. Only installing missing build packages needs root.
 # No release of Debian has 16: its source comes from the Git repository in PGSEAL_POSTGRES_GIT, a copy of PostgreSQL's. The newest
 # tag of 16 is taken, or, where the copy has none, the last commit before the development of 17 began (16beta2). Functions of
-# the server that extensions call got other names after that, as 16.0 has them: that commit is applied, too.
+# the server that extensions call got other names after that, as 16.0 has them: that commit is applied, too. 19 is taken from the
+# same repository if it is named there, by the newest tag of a release, else from Debian's experimental.
 # With the present recipe's stamp in place a VERSION needs nothing, not even the network. Running twice at once is safe: a lock per VERSION.
 set -euo pipefail
 umask 022
@@ -33,7 +34,8 @@ suite_of() {
         16) echo git ;;
         17) echo trixie ;;
         18) echo sid ;;
-        *) die "PostgreSQL $1 is not supported; give 13, 15, 16, 17 or 18" ;;
+        19) [ -n "${PGSEAL_POSTGRES_GIT:-}" ] && echo git || echo experimental ;;
+        *) die "PostgreSQL $1 is not supported; give 13, or 15 to 19" ;;
     esac
 }
 
@@ -111,28 +113,28 @@ download_newest() {
     apt-get "${options[@]}" update && apt-get "${options[@]}" source --download-only "postgresql-$version"
 }
 
-# The commit of 16 in the repository that was named.
-commit_of_16() {
-    local tag
-    tag=$(git -C "$1" tag --list 'REL_16_*' --sort=-version:refname | head -1)
-    [ -n "$tag" ] || tag=$(git -C "$1" log -1 --format=%H --grep='^Stamp HEAD as 17devel')^
-    git -C "$1" rev-parse --verify "$tag^{commit}" || die "$1 has no commit of PostgreSQL 16"
+# The commit of VERSION in the repository that was named.
+commit_of() {
+    local git=$1 version=$2 tag
+    tag=$(git -C "$git" tag --list "REL_${version}_[0-9]*" --sort=-version:refname | head -1)
+    [ -n "$tag" ] || [ "$version" != 16 ] || tag=$(git -C "$git" log -1 --format=%H --grep='^Stamp HEAD as 17devel')^
+    git -C "$git" rev-parse --verify "$tag^{commit}" || die "$git has no release of PostgreSQL $version"
 }
 
-# Fills DIR with the source of 16, and says where it comes from as a source package's changelog does.
-extract_16() {
-    local dir=$1 git=${PGSEAL_POSTGRES_GIT:-} commit
-    [ -n "$git" ] || die "no release of Debian has PostgreSQL 16: name a copy of PostgreSQL's Git repository in PGSEAL_POSTGRES_GIT"
-    commit=$(commit_of_16 "$git")
+# Fills DIR with the source of VERSION, and says where it comes from as a source package's changelog does.
+extract_git() {
+    local version=$1 dir=$2 git=${PGSEAL_POSTGRES_GIT:-} commit
+    [ -n "$git" ] || die "no release of Debian has PostgreSQL $version: name a copy of PostgreSQL's Git repository in PGSEAL_POSTGRES_GIT"
+    commit=$(commit_of "$git" "$version")
     mkdir "$dir"
     git -C "$git" archive "$commit" | tar -x -C "$dir"
-    if ! grep -qr pgstat_get_beentry_by_backend_id "$dir/src/include"; then
+    if [ "$version" = 16 ] && ! grep -qr pgstat_get_beentry_by_backend_id "$dir/src/include"; then
         git -C "$git" show --format= "$(git -C "$git" log -1 --format=%H --grep='^Rename some support functions for pgstat')" |
             patch -s -p1 -d "$dir"
     fi
     mkdir "$dir/debian"
-    git -C "$git" log -1 --format='postgresql-16 (16~git%cd.%h) unstable; urgency=low%n%n  * From Git.%n%n -- nobody <nobody@localhost>  %cD' \
-        --date=format:%Y%m%d "$commit" >"$dir/debian/changelog"
+    git -C "$git" log -1 --date=format:%Y%m%d "$commit" >"$dir/debian/changelog" --format="postgresql-$version \
+($version~git%cd.%h) unstable; urgency=low%n%n  * From Git.%n%n -- nobody <nobody@localhost>  %cD"
 }
 
 # Fills DIR with the source of Debian's package.
@@ -164,7 +166,7 @@ build() {
     local version=$1 dir=$2
     rm -rf "$dir/stamp" "$dir/src" "$dir/inst" "$dir/download"
     case $(suite_of "$version") in
-        git) extract_16 "$dir/src" ;;
+        git) extract_git "$version" "$dir/src" ;;
         *) extract_package "$version" "$dir" ;;
     esac
     cd "$dir/src"
@@ -200,7 +202,7 @@ build_once() {
     echo "PostgreSQL $version ($(cat "$dir/stamp")): $dir/inst"
 }
 
-[ $# -gt 0 ] || die "usage: $0 VERSION… (13, 15, 16, 17, 18)"
+[ $# -gt 0 ] || die "usage: $0 VERSION… (13, 15 to 19)"
 for version in "$@"; do
     build_once "$version"
 done

@@ -71,6 +71,11 @@ WITHOUT_CHECKSUMS = {"contrib/amcheck/t/001_verify_heapam.pl", "contrib/amcheck/
                      "src/bin/initdb/t/001_initdb.pl", "src/bin/pg_amcheck/t/003_check.pl",
                      "src/bin/pg_amcheck/t/004_verify_heapam.pl", "src/bin/pg_checksums/t/002_actions.pl"}
 
+# Files that have WAL read out of tars (from 19 on), and the node with the key. PGDATA is taken out of the environment there.
+NODES_OF_TARS = {"src/bin/pg_waldump/t/001_basic.pl": "main", "src/bin/pg_verifybackup/t/002_algorithm.pl": "primary",
+                 "src/bin/pg_verifybackup/t/003_corruption.pl": "primary", "src/bin/pg_verifybackup/t/007_wal.pl": "primary",
+                 "src/bin/pg_verifybackup/t/008_untar.pl": "primary", "src/bin/pg_verifybackup/t/010_client_untar.pl": "primary"}
+
 # Files in which two clusters share files, which needs one key.
 ONE_KEY = {"src/bin/pg_upgrade/t/006_transfer_modes.pl"}
 
@@ -162,10 +167,11 @@ class Suite:
     def environment(self, name, work):
         """The variables that the makefiles set, and what seals."""
         tree = {
-            "PERL5LIB": f"{self.source}/src/test/perl:{Path(__file__).parent}",
+            "PERL5LIB": f"{self.source}/src/test/perl:{Path(__file__).parent}:{self.source / Path(name).parent}",
             "top_builddir": str(self.source),
             "PG_REGRESS": f"{self.source}/src/test/regress/pg_regress",
             "REGRESS_SHLIB": f"{self.source}/src/test/regress/regress.so",
+            "TEST_EXT_LIB": f"{self.source}/src/test/modules/test_extensions/test_ext.so",
             "share_contrib_dir": f"{self.installed}/share/postgresql/extension",
             "enable_injection_points": "yes" if self.has_injection_points() else "no",
         }
@@ -192,6 +198,8 @@ class Suite:
         if name in SEALED_PERL:
             variables |= {"LD_PRELOAD": str(STAGE / "dist/lib/libpgseal.so"), "PGSEAL_BIN": str(STAGE / "dist/bin/pgseal"),
                           "PGSEAL_PROGRAMS": "perl", "PERL5OPT": "-MSealedPerl"}
+        if name in NODES_OF_TARS and int(self.version) >= 19:
+            variables["PGDATAOLD"] = f"{work}/tmp_check/t_{Path(name).stem}_{NODES_OF_TARS[name]}_data/pgdata"
         if name in GRANTED:
             variables |= {"PGSEAL_BIN": str(STAGE / "dist/bin/pgseal"), "PERL5OPT": "-MGrantedPerl"}
         return variables
@@ -220,7 +228,7 @@ class Suite:
         for part in parts:
             first = next(at for at, line in enumerate(lines) if part["from"] in line)
             last = next(at for at in range(first, len(lines)) if part["to"] in lines[at])
-            lines[first:last + 1] = ["\n"] * (last + 1 - first)
+            lines[first:last + 1] = [part.get("instead", "") + "\n", *["\n"] * (last - first)]
         copy = work / Path(file).name
         copy.write_text("".join(lines))
         return copy
@@ -381,7 +389,7 @@ def main():
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() + WAITING)
     parser.add_argument("--logs", type=Path)
-    parser.add_argument("version", choices=["15", "16", "17", "18"])
+    parser.add_argument("version", choices=["15", "16", "17", "18", "19"])
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     if "PGSEAL_TEST_STAGE" not in os.environ:

@@ -110,8 +110,11 @@ class UpgradeCase(Case):
         return run(command, environment, check=check, cwd=self.directory)
 
     def upgraded(self, old, new, *options, environment=None):
-        """Upgrades, and sees that the commit logs came over."""
-        logs = [(area, self.clear_log(old, area)) for area in ["pg_xact", "pg_multixact/offsets", "pg_multixact/members"]]
+        """Upgrades, and sees that the commit logs came over. 19 writes those of multixacts anew, in another form: only the
+        rows show then that they are right."""
+        versions = [int((cluster.data / "PG_VERSION").read_text()) for cluster in (old, new)]
+        areas = ["pg_xact"] if versions[0] < 19 <= versions[1] else ["pg_xact", "pg_multixact/offsets", "pg_multixact/members"]
+        logs = [(area, self.clear_log(old, area)) for area in areas]
         self.pg_upgrade(old, new, *options, environment=environment)
         for area, bytes_of_old in logs:
             self.assertGreater(len(bytes_of_old.strip(b"\0")), 0, area)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""pg_upgrade across major versions: 13 to 15, 15 to 17, 17 to 18, with tablespaces, every way of transfer.
+"""pg_upgrade across major versions: 13 to 15, 15 to 17, 17 to 18, 18 to 19, with tablespaces, every way of transfer.
 
 Reads PostgreSQL as tests/suites/fetch-build.sh installs it, 13 too: PGSEAL_TEST_PG names the programs of any one version,
 the others lie beside it. Old and new cluster have their relations of a tablespace in one directory; when they have
@@ -124,6 +124,29 @@ class Versions(UpgradeCase):
 
     def test_17_sealed_to_18_plain(self):
         self.check_upgrade(17, SEALED, 18, PLAIN)
+
+    # 19 writes pg_multixact itself, and takes the metadata of large objects and tablespaces inside the data directory over.
+
+    def test_15_plain_to_19_sealed(self):
+        self.check_upgrade(15, PLAIN, 19, SEALED, "--jobs=2")
+
+    def test_18_sealed_to_19_same_key(self):
+        self.check_upgrade(18, SEALED, 19, SAME_KEY)
+
+    def test_18_sealed_to_19_same_key_link(self):
+        self.check_upgrade(18, SEALED, 19, SAME_KEY, "--link")
+
+    def test_18_sealed_to_19_same_key_swap(self):
+        self.check_upgrade(18, SEALED, 19, SAME_KEY, "--swap", "--jobs=2")
+
+    def test_18_sealed_to_19_other_key(self):
+        self.check_upgrade(18, SEALED, 19, SEALED, "--copy-file-range")
+
+    def test_18_sealed_to_19_other_key_swap(self):
+        self.check_refusal(18, SEALED, 19, SEALED, "--swap")
+
+    def test_18_sealed_to_19_plain(self):
+        self.check_upgrade(18, SEALED, 19, PLAIN)
 
     def test_15_plain_without_checksums_to_17_sealed(self):
         """A sealed cluster without checksums needs wal_log_hints, during the upgrade as well."""

@@ -11,7 +11,7 @@ use std::{fs, io};
 const TABLE: &str = "docs/libc-surface.md";
 const IMPORTS: &str = "tests/suites/libc-imports.sh";
 const LIBRARY: &str = "target/release/libpgseal.so";
-const VERSIONS: [&str; 3] = ["15", "17", "18"];
+const VERSIONS: [&str; 4] = ["15", "17", "18", "19"];
 
 /// Weak symbols that the C runtime, Rust's standard library and the unwinder look for in glibc
 /// itself. The unwinder only asks whether `__pthread_key_create` is there, and does not call it.

@@ -1,5 +1,6 @@
-//! WAL that `pg_waldump` reads out of a tar, as it can from PostgreSQL 19 on. The segments in it are
-//! sealed, where `pg_basebackup` made the tar for a sealed cluster, or somebody packed its files.
+//! WAL that `pg_waldump` reads out of a tar, as it can from PostgreSQL 19 on. The segments in it
+//! are sealed, where `pg_basebackup` made the tar for a sealed cluster, or somebody packed its
+//! files.
 //!
 //! An uncompressed tar is read through the descriptor table ([`crate::files::Stored`]). What is
 //! compressed is opened where the program decompresses it ([`crate::hooks::decompressors`]).
