@@ -9,11 +9,12 @@ from bad_input import BadInput, contents, sentences
 from pgseal_test import PGSEAL, STAGE, main, major_version, run
 
 CONTROL = STAGE / "tests/lib/control.py"
-BLOCKS = {216: ("data", 4096), 224: ("WAL", 16384)}
+DATA_BLOCK, WAL_BLOCK = (224, 236) if major_version() >= 19 else (216, 224)
+BLOCKS = {DATA_BLOCK: ("data", 4096), WAL_BLOCK: ("WAL", 16384)}
 OTHER_BLOCKS = (r"this PostgreSQL has {} blocks of {} bytes, and only such of 8192 can be sealed: use one built with "
                 r"--with-blocksize=8 and --with-wal-blocksize=8, and move data there by pg_dump .*")
 
-OTHER_VERSION = (r"this is PostgreSQL {}, and pgseal encrypts clusters of 15, 16, 17 and 18 only: use one of these, and move data "
+OTHER_VERSION = (r"this is PostgreSQL {}, and pgseal encrypts clusters of 15, 16, 17, 18 and 19 only: use one of these, and move data "
                  r"there by pg_upgrade or pg_dump \(of a sealed cluster after pgseal unseal\)")
 
 
@@ -59,14 +60,14 @@ class Settings(BadInput):
             self.assert_untouched(cluster.data, before)
             run([*change, str(offset), "8192"])
         self.assert_readable(cluster, canaries)
-        run([*change, "216", "4096"])
+        run([*change, str(DATA_BLOCK), "4096"])
         run([PGSEAL, "unseal", "-D", cluster.data])
-        run([sys.executable, CONTROL, control, "216", "8192"])
+        run([sys.executable, CONTROL, control, str(DATA_BLOCK), "8192"])
         self.assertFalse((cluster.data / "pg_encryption").exists())
         self.assertNotEqual(canaries.found(cluster.data), {})
 
     def test_another_version_of_a_plain_cluster(self):
-        for version in ["13", "14", "19"]:
+        for version in ["13", "14", "20"]:
             cluster = self.cluster(f"plain{version}", sealed=False).init()
             (cluster.data / "PG_VERSION").write_text(version + "\n")
             before = contents(cluster.data)
@@ -103,8 +104,8 @@ class Settings(BadInput):
         control = cluster.data / "global/pg_control"
         stored = control.read_bytes()
         error = r'could not open file ".*/global/pg_control": Operation not permitted'
-        control.write_bytes(stored[:8] + struct.pack("<I", 1905) + stored[12:])
-        advice = r"pg_control has version 1905, and pgseal encrypts clusters of PostgreSQL 15, 16, 17 and 18 only: use one of these"
+        control.write_bytes(stored[:8] + struct.pack("<I", 2001) + stored[12:])
+        advice = r"pg_control has version 2001, and pgseal encrypts clusters of PostgreSQL 15, 16, 17, 18 and 19 only: use one of these"
         self.assert_refused_setting(cluster, 2, advice, error)
         control.write_bytes(stored)
         self.assert_readable(cluster, canaries)

@@ -17,7 +17,7 @@ BUILDS = Path(os.environ.get("PGSEAL_TEST_BUILDS", "/var/cache/pgseal/builds"))
 OLD_MINORS = ["15.0", "15.8", "15.10", "16.1", "16.14", "17.0", "18.0"]
 OTHER_MAJORS = ["14.23"]
 CONF = "max_wal_size = 48MB\nmin_wal_size = 32MB\nlog_checkpoints = on\n"
-REFUSED = (r"this is PostgreSQL {}, and pgseal encrypts clusters of 15, 16, 17 and 18 only: use one of these, and move data there by "
+REFUSED = (r"this is PostgreSQL {}, and pgseal encrypts clusters of 15, 16, 17, 18 and 19 only: use one of these, and move data there by "
            r"pg_upgrade or pg_dump \(of a sealed cluster after pgseal unseal\)\n")
 
 

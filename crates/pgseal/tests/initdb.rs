@@ -242,7 +242,7 @@ fn initdb_refuses_what_it_cannot_do() {
 #[test]
 fn initdb_is_asked_first() {
     for (variable, value, sentence) in [
-        ("VERSION", "14.23", "this is PostgreSQL 14.23, and pgseal encrypts clusters of 15, 16, 17 and 18 only: use one of these, and move data there by pg_upgrade or pg_dump (of a sealed cluster after pgseal unseal)"),
+        ("VERSION", "14.23", "this is PostgreSQL 14.23, and pgseal encrypts clusters of 15, 16, 17, 18 and 19 only: use one of these, and move data there by pg_upgrade or pg_dump (of a sealed cluster after pgseal unseal)"),
         ("UNLOADED", "cannot be preloaded", "{} runs without libpgseal.so, so it would write in clear (ERROR: ld.so: cannot be preloaded: ignored.): see that this machine lets programs load the library"),
     ] {
         let place = Place::new();

@@ -353,8 +353,8 @@ fn bindir() {
     refuses("SHARE", "/nowhere/share", 8, &sentence);
     let sentence = sentence.replace("/nowhere/share", "/bin");
     refuses("SHARE", "/bin", 8, &sentence);
-    let sentence = "this is PostgreSQL 19rc1, and pgseal encrypts clusters of 15, 16, 17 and 18 only: use one of these, and move data there by pg_upgrade or pg_dump (of a sealed cluster after pgseal unseal)";
-    refuses("VERSION", "19rc1", 8, sentence);
+    let sentence = "this is PostgreSQL 20devel, and pgseal encrypts clusters of 15, 16, 17, 18 and 19 only: use one of these, and move data there by pg_upgrade or pg_dump (of a sealed cluster after pgseal unseal)";
+    refuses("VERSION", "20devel", 8, sentence);
     let sentence = format!("{} runs without libpgseal.so, so it would write in clear (ERROR: ld.so: failed to map segment: ignored.): see that this machine lets programs load the library", place.path("pg/postgres").display());
     refuses("UNLOADED", "failed to map segment", 8, &sentence);
 }

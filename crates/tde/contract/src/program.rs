@@ -1,4 +1,4 @@
-//! PostgreSQL's programs, and what the wrappers and the library know of each (15 to 18).
+//! PostgreSQL's programs, and what the wrappers and the library know of each (15 to 19).
 
 /// How a program meets data directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

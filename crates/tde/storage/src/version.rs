@@ -2,12 +2,11 @@
 //! server against it, and `pgseal` checks programs and data directories.
 //!
 //! Invariant: a version that the list lacks is refused. Another version writes other files and
-//! other fields of `pg_control`, and reads them in other ways: 14 loses its statistics, and 19
-//! bypasses the checks of `pg_control`.
+//! other fields of `pg_control`, and reads them in other ways: 14 loses its statistics.
 
 /// Major versions: those that the tests run on. Before one is added, its sources are held against
 /// the list of PostgreSQL's habits (`habits.rs` of the preloaded library).
-pub const MAJORS: [u32; 4] = [15, 16, 17, 18];
+pub const MAJORS: [u32; 5] = [15, 16, 17, 18, 19];
 
 /// A PostgreSQL that is not in the list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,7 +29,7 @@ pub fn check(version: &str) -> Result<(), Unsupported> {
     }
 }
 
-/// Returns the list as text: `15, 16, 17 and 18`.
+/// Returns the list as text: `15, 16, 17, 18 and 19`.
 #[must_use]
 pub fn majors() -> String {
     let [first @ .., last] = MAJORS.map(|major| major.to_string());
@@ -43,10 +42,17 @@ mod tests {
 
     #[test]
     fn the_first_number_counts() {
-        for known in ["15", "15.8", "16.14", "17.12 (Debian 17.12-1)", "18beta1"] {
+        for known in [
+            "15",
+            "15.8",
+            "16.14",
+            "17.12 (Debian 17.12-1)",
+            "18.6",
+            "19rc1",
+        ] {
             assert_eq!(check(known), Ok(()), "{known}");
         }
-        for unknown in ["", "x", "9.6", "1", "14.23", "19rc1", "150", "4294967311"] {
+        for unknown in ["", "x", "9.6", "1", "14.23", "20devel", "150", "4294967311"] {
             assert_eq!(
                 check(unknown),
                 Err(Unsupported(unknown.into())),
@@ -57,8 +63,9 @@ mod tests {
 
     #[test]
     fn the_sentence_names_the_list() {
-        let said = Unsupported("19rc1".into()).to_string();
-        assert!(said
-            .contains("PostgreSQL 19rc1, and pgseal encrypts clusters of 15, 16, 17 and 18 only"));
+        let said = Unsupported("20devel".into()).to_string();
+        assert!(said.contains(
+            "PostgreSQL 20devel, and pgseal encrypts clusters of 15, 16, 17, 18 and 19 only"
+        ));
     }
 }

@@ -14,7 +14,7 @@ pub fn refuses_user(name: &str, program: &Path) -> bool {
     known.is_some_and(|known| known.refuses_root) && geteuid().is_root() && is_elf(program)
 }
 
-/// Returns the short options of `name` that take a value, in all of PostgreSQL 15 to 18.
+/// Returns the short options of `name` that take a value, in all of PostgreSQL 15 to 19.
 pub fn short_with_value(name: &str) -> &'static str {
     program::find(name.as_bytes()).map_or("", |program| program.short_with_value)
 }
