@@ -10,6 +10,12 @@
 
 #include "optimizer/planner.h"
 
+/* 19 names it so: the path of joins that had the name is gone */
+#if PG_VERSION_NUM >= 190000
+#define UpperUniquePath		UniquePath
+#define T_UpperUniquePath	T_UniquePath
+#endif
+
 static create_upper_paths_hook_type next_create_upper_paths = NULL;
 
 /* The place where a path has the only one below it, or NULL */

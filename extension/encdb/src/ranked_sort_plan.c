@@ -8,6 +8,9 @@
 #include "ranked_sort.h"
 
 #include "access/htup_details.h"
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#endif
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "utils/lsyscache.h"

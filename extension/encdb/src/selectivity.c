@@ -16,21 +16,32 @@
 
 #include <math.h>
 
+/* Before 18 an operator's meaning is a strategy of btrees */
+#if PG_VERSION_NUM < 180000
+#define get_op_index_interpretation get_op_btree_interpretation
+#define OpIndexInterpretation OpBtreeInterpretation
+#define cmptype		strategy
+#define COMPARE_LT	BTLessStrategyNumber
+#define COMPARE_LE	BTLessEqualStrategyNumber
+#define COMPARE_GE	BTGreaterEqualStrategyNumber
+#define COMPARE_GT	BTGreaterStrategyNumber
+#endif
+
 /* Whether an operator looks for lesser values on its left: 1, for greater ones: -1, or neither: 0 */
 static int
 DirectionOf(Oid operator)
 {
-	List	   *interpretations = get_op_btree_interpretation(operator);
+	List	   *interpretations = get_op_index_interpretation(operator);
 
 	if (interpretations == NIL)
 		return 0;
-	switch (((OpBtreeInterpretation *) linitial(interpretations))->strategy)
+	switch (((OpIndexInterpretation *) linitial(interpretations))->cmptype)
 	{
-		case BTLessStrategyNumber:
-		case BTLessEqualStrategyNumber:
+		case COMPARE_LT:
+		case COMPARE_LE:
 			return 1;
-		case BTGreaterStrategyNumber:
-		case BTGreaterEqualStrategyNumber:
+		case COMPARE_GT:
+		case COMPARE_GE:
 			return -1;
 		default:
 			return 0;
