@@ -24,6 +24,7 @@ CREATE TABLE plain_rows AS SELECT a, '{row}' || a AS word FROM generate_series(1
 CREATE INDEX by_a ON plain_rows (a);
 CREATE INDEX by_word ON plain_rows (word);
 CREATE TABLE toasted (word text);
+ALTER TABLE toasted ALTER word SET STORAGE EXTERNAL;
 INSERT INTO toasted SELECT string_agg(md5(i::text), '') || '{toast}' FROM generate_series(1, 900) i;
 SELECT lo_from_bytea(4711, '{largeobject}');
 CREATE TABLE {name} (a int);
@@ -123,10 +124,12 @@ class UpgradeCase(Case):
     def clear_log(self, cluster, area):
         """The first segment as PostgreSQL sees it, up to the last whole byte that the cluster has used."""
         control = cluster.run("pg_controldata", "-D", cluster.data).stdout
-        name, unit = {"pg_xact": ("NextXID", 0.25), "pg_multixact/offsets": ("NextMultiXactId", 4),
+        offset = 8 if int((cluster.data / "PG_VERSION").read_text()) >= 19 else 4
+        name, unit = {"pg_xact": ("NextXID", 0.25), "pg_multixact/offsets": ("NextMultiXactId", offset),
                       "pg_multixact/members": ("NextMultiOffset", 5)}[area]
         used = int(re.search(rf"{name}: *(?:\d+:)?(\d+)$", control, re.M)[1])
-        return self.clear_bytes(cluster, cluster.data / area / "0000")[:int(used * unit)]
+        first = min((cluster.data / area).iterdir())
+        return self.clear_bytes(cluster, first)[:int(used * unit)]
 
     def clear_bytes(self, cluster, file):
         """A file as PostgreSQL sees it."""
