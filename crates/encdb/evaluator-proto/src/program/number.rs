@@ -4,8 +4,8 @@ use pgseal_value::{Field, Rounding};
 
 use super::Step;
 
-/// Reads a letter and its argument: `(R2)` is `round(x, 2)`, `(T)` `trunc(x)`, `(C)` `ceil(x)`, `(F)`
-/// `floor(x)`, and `(D)` with the step of a field `date_trunc(field, x)`.
+/// Reads a letter and its argument: `(R2)` is `round(x, 2)`, `(T)` `trunc(x)`, `(C)` `ceil(x)`,
+/// `(F)` `floor(x)`, and `(D)` with the step of a field `date_trunc(field, x)`.
 pub(super) fn parse<'a>(call: &[u8]) -> Option<Step<'a>> {
     let (letter, argument) = call.split_first()?;
     Some(match letter {
