@@ -7,7 +7,6 @@ pub mod commit_logs;
 pub mod compressors;
 pub mod connections;
 pub mod copies;
-pub mod decompressors;
 pub mod descriptors;
 mod facts;
 mod foreign;

@@ -3,7 +3,8 @@
 //! files.
 //!
 //! An uncompressed tar is read through the descriptor table ([`crate::files::Stored`]). What is
-//! compressed is opened where the program decompresses it ([`crate::hooks::decompressors`]).
+//! compressed is opened where the program decompresses it: its calls are led here
+//! ([`crate::rebind`]).
 //! `pg_waldump` writes segments that it needs later to files of its own, in a directory
 //! `waldump_tmp-*`. Those have the names of segments, so they are sealed as any other segment that
 //! this program writes ([`crate::place`]).
@@ -12,14 +13,16 @@
 //! 1. It applies where the program holds the key of one cluster.
 //! 2. A tar is read from its beginning, in order, and one at a time. What is asked for in another
 //!    way is refused.
+//! 3. None of the libraries reads again what it has put into the caller's buffer: zlib and LZ4 keep
+//!    the bytes that later ones refer to in memory of their own, and so does Zstandard, unless it
+//!    decompresses all at once.
 
 use crate::clusters::{self, Cluster};
 use crate::disk::FdDisk;
-use crate::hooks::decompressors::{self, Calls, Decompressor};
 use crate::memory::MEMORY;
 use crate::received::RECEIVED;
-use crate::{control, programs};
-use libc::c_int;
+use crate::{control, programs, rebind, report};
+use libc::{c_int, c_uint, c_ulong, c_void, size_t};
 use pgseal_storage::disk::read_full;
 use pgseal_storage::layout::Spec;
 use pgseal_storage::tar::HEADER;
@@ -27,7 +30,7 @@ use pgseal_storage::untar::{Keys, Untar};
 use pgseal_storage::{Errno, SealedFile};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A reader of WAL in tars, and what it reads.
 pub struct Packed {
@@ -37,7 +40,7 @@ pub struct Packed {
     is_open: AtomicBool,
     stream: Mutex<Option<Stream>>,
     /// The program's calls of decompressors.
-    pub decompressors: Calls,
+    decompressors: Calls,
 }
 
 impl Packed {
@@ -70,7 +73,7 @@ struct Stream {
 pub fn start() {
     if programs::is("pg_waldump") {
         packed().reads.store(true, Ordering::Relaxed);
-        decompressors::take();
+        lead_decompressors();
     }
 }
 
@@ -120,7 +123,7 @@ pub fn read(disk: &FdDisk, buf: &mut [u8], offset: u64) -> Result<usize, Errno> 
         let done = read_full(disk, &mut buf[..whole], offset)?;
         // A tar that was cut ends in the middle of a block.
         let blocks = &mut buf[..done - done % HEADER];
-        MEMORY.with_scratch(|scratch| stream.tar.pass(keys, scratch, blocks))?;
+        stream.pass(keys, blocks)?;
         stream.taken += done as u64;
         Ok(done)
     })
@@ -132,7 +135,7 @@ pub fn read(disk: &FdDisk, buf: &mut [u8], offset: u64) -> Result<usize, Errno> 
 /// # Safety
 /// `data` points to `len` bytes that may be written, in the same buffer behind those that were
 /// given last, if they ended there.
-pub unsafe fn decompressed(data: *mut u8, len: usize) -> Result<(), Errno> {
+unsafe fn decompressed(data: *mut u8, len: usize) -> Result<(), Errno> {
     if !packed().is_open.load(Ordering::Relaxed) {
         return Ok(());
     }
@@ -145,16 +148,26 @@ pub unsafe fn decompressed(data: *mut u8, len: usize) -> Result<(), Errno> {
         // are right before them, because the last ones ended there.
         let all = unsafe { std::slice::from_raw_parts_mut(data.sub(held), held + len) };
         let whole = all.len() - all.len() % HEADER;
-        MEMORY.with_scratch(|scratch| stream.tar.pass(keys, scratch, &mut all[..whole]))?;
+        stream.pass(keys, &mut all[..whole])?;
         stream.taken += len as u64;
         stream.end = data.addr() + len;
         Ok(())
     })
 }
 
-/// Returns the size in bytes of the segments in the tar, if any came.
-pub fn segment_size() -> Option<u64> {
-    with(|_, stream| stream.tar.segment_size().ok_or(Errno::EIO)).ok()
+impl Stream {
+    /// Opens what is sealed in the next blocks. Without a `pg_control` the cluster's segments have
+    /// the size of those in the tar.
+    fn pass(&mut self, keys: &Ours, blocks: &mut [u8]) -> Result<(), Errno> {
+        let known = self.tar.segment_size();
+        MEMORY.with_scratch(|scratch| self.tar.pass(keys, scratch, blocks))?;
+        let new = self.tar.segment_size().filter(|_| known.is_none());
+        if let (Some(size), None) = (new, keys.segment_size()) {
+            let size = u32::try_from(size).map_err(|_| Errno::EIO)?;
+            keys.0.remember_segment_size(size);
+        }
+        Ok(())
+    }
 }
 
 /// The lock is not held while `work` runs, because that may call libc.
@@ -188,5 +201,184 @@ impl Keys<'static> for Ours {
 
     fn open(&self, spec: &Spec) -> SealedFile<'static> {
         self.0.open(spec)
+    }
+}
+
+/// A way to decompress.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Decompressor {
+    /// zlib's `inflate`.
+    Inflate,
+    /// LZ4 frames.
+    Lz4,
+    /// Zstandard frames.
+    Zstd,
+}
+
+impl Decompressor {
+    /// Do all calls of the program by which it decompresses so lead here?
+    pub fn leads_here(self) -> bool {
+        packed().decompressors.led[self as usize].load(Ordering::Relaxed)
+    }
+}
+
+/// The head of zlib's z_stream.
+#[repr(C)]
+struct ZStream {
+    next_in: *const u8,
+    avail_in: c_uint,
+    total_in: c_ulong,
+    next_out: *mut u8,
+    avail_out: c_uint,
+}
+
+/// `ZSTD_outBuffer`.
+#[repr(C)]
+struct Output {
+    to: *mut u8,
+    size: size_t,
+    filled: size_t,
+}
+
+type Inflate = unsafe extern "C" fn(*mut ZStream, c_int) -> c_int;
+type Lz4 = unsafe extern "C" fn(
+    *mut c_void,
+    *mut u8,
+    *mut size_t,
+    *const c_void,
+    *mut size_t,
+    *const c_void,
+) -> size_t;
+type Zstd = unsafe extern "C" fn(*mut c_void, *mut Output, *mut c_void) -> size_t;
+
+/// The program's calls of decompressors.
+struct Calls {
+    /// Which lead here, by the number of the decompressor.
+    led: [AtomicBool; 3],
+    inflate: OnceLock<Inflate>,
+    lz4: OnceLock<Lz4>,
+    zstd: OnceLock<Zstd>,
+}
+
+impl Calls {
+    /// Returns the state of a program none of whose calls leads here.
+    const fn new() -> Self {
+        Self {
+            led: [const { AtomicBool::new(false) }; 3],
+            inflate: OnceLock::new(),
+            lz4: OnceLock::new(),
+            zstd: OnceLock::new(),
+        }
+    }
+}
+
+/// Leads the program's calls to this module. Called before `main`.
+fn lead_decompressors() {
+    // SAFETY: the types of zlib.h, lz4frame.h and zstd.h, for the originals and for our functions.
+    unsafe {
+        let hook = inflate as *const c_void;
+        lead(
+            Decompressor::Inflate,
+            c"inflate",
+            &packed().decompressors.inflate,
+            hook,
+        );
+        let hook = lz4 as *const c_void;
+        lead(
+            Decompressor::Lz4,
+            c"LZ4F_decompress",
+            &packed().decompressors.lz4,
+            hook,
+        );
+        let hook = zstd as *const c_void;
+        lead(
+            Decompressor::Zstd,
+            c"ZSTD_decompressStream",
+            &packed().decompressors.zstd,
+            hook,
+        );
+    }
+}
+
+/// # Safety
+/// `F` is the type of the function of this name, and of `hook`; no other thread runs.
+unsafe fn lead<F: Copy>(by: Decompressor, name: &CStr, place: &OnceLock<F>, hook: *const c_void) {
+    // SAFETY: the types are right, and no other thread runs, by this contract.
+    let led = unsafe {
+        rebind::original(name).is_some_and(|original| {
+            let _ = place.set(original);
+            rebind::lead(name, hook)
+        })
+    };
+    packed().decompressors.led[by as usize].store(led, Ordering::Relaxed);
+}
+
+/// Opens what was decompressed.
+///
+/// # Safety
+/// The contract is that of [`decompressed`].
+unsafe fn open(data: *mut u8, len: usize) -> Result<(), Errno> {
+    if len == 0 {
+        return Ok(());
+    }
+    // SAFETY: the contract is this function's.
+    unsafe { decompressed(data, len) }.inspect_err(|_| {
+        report::line("what was decompressed is no tar that can be decrypted");
+    })
+}
+
+unsafe extern "C" fn inflate(stream: *mut ZStream, flush: c_int) -> c_int {
+    const Z_STREAM_ERROR: c_int = -2;
+    let Some(original) = packed().decompressors.inflate.get() else {
+        return Z_STREAM_ERROR;
+    };
+    // SAFETY: `stream` is inflate's caller's. The bytes between its two positions are new, and lie
+    // in the caller's buffer behind those of the call before.
+    unsafe {
+        let to = (*stream).next_out;
+        let answer = original(stream, flush);
+        let len = (*stream).next_out.addr() - to.addr();
+        match open(to, len) {
+            Ok(()) => answer,
+            Err(_) => Z_STREAM_ERROR,
+        }
+    }
+}
+
+unsafe extern "C" fn lz4(
+    context: *mut c_void,
+    to: *mut u8,
+    len: *mut size_t,
+    from: *const c_void,
+    from_len: *mut size_t,
+    options: *const c_void,
+) -> size_t {
+    let Some(original) = packed().decompressors.lz4.get() else {
+        return size_t::MAX;
+    };
+    // SAFETY: the arguments are those of LZ4F_decompress's caller. It has put `len` bytes at `to`,
+    // which lie behind those of the call before.
+    unsafe {
+        let answer = original(context, to, len, from, from_len, options);
+        match open(to, *len) {
+            Ok(()) => answer,
+            Err(_) => size_t::MAX,
+        }
+    }
+}
+
+unsafe extern "C" fn zstd(context: *mut c_void, output: *mut Output, input: *mut c_void) -> size_t {
+    let Some(original) = packed().decompressors.zstd.get() else {
+        return size_t::MAX;
+    };
+    // SAFETY: the arguments are those of ZSTD_decompressStream's caller. The bytes between the two
+    // positions are new, and lie behind those of the call before.
+    unsafe {
+        let filled = (*output).filled;
+        let answer = original(context, output, input);
+        match open((*output).to.byte_add(filled), (*output).filled - filled) {
+            Ok(()) => answer,
+            Err(_) => size_t::MAX,
+        }
     }
 }

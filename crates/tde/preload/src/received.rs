@@ -14,9 +14,8 @@
 use crate::clusters::{self, Cluster};
 use crate::disk::FdDisk;
 use crate::hooks::compressors::{self, Calls, Compressor};
-use crate::hooks::decompressors::Decompressor;
 use crate::memory::MEMORY;
-use crate::packed::Packed;
+use crate::packed::{Decompressor, Packed};
 use crate::{packed, programs, wal};
 use libc::c_int;
 use pgseal_storage::layout::Spec;

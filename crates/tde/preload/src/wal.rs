@@ -5,7 +5,7 @@ use crate::clusters::Cluster;
 use crate::disk::FdDisk;
 use crate::process::PROCESS;
 use crate::real::libc_call;
-use crate::{control, packed, report};
+use crate::{control, report};
 use libc::c_int;
 use pgseal_contract::variable;
 use pgseal_crypto::UNIT;
@@ -59,11 +59,11 @@ pub fn announced_segment_size() -> Option<u64> {
 }
 
 /// Returns the size in bytes of a segment that has no content yet. Without a `pg_control` it is
-/// that of the segments in the tar that it comes from.
+/// that of the segments in the tar that it comes from ([`crate::packed`]).
 fn new_segment_size(cluster: &Cluster) -> Result<Option<u64>, Errno> {
     match announced_segment_size() {
         Some(size) => Ok(Some(size)),
-        None => Ok(control::wal_segment_size(cluster)?.or_else(packed::segment_size)),
+        None => control::wal_segment_size(cluster),
     }
 }
 
