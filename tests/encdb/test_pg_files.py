@@ -45,7 +45,9 @@ OFFERED = set("= <> < <= > >= + - * / || ~~ !~~ ~~* !~~* abs length char_length 
               "initcap left right reverse repeat lpad rpad btrim ltrim rtrim position strpos replace split_part starts_with "
               "round trunc ceil ceiling floor date_trunc".split())
 # There is no interval.
-NOT_OFFERED = [["enc_timestamp", "-", "enc_timestamp"], ["enc_timestamptz", "-", "enc_timestamptz"]]
+NOT_OFFERED = [["enc_timestamp", "-", "enc_timestamp"], ["enc_timestamptz", "-", "enc_timestamptz"],
+               # The number of decimals is plain.
+               ["round", "enc_decimal", "enc_int4"], ["trunc", "enc_decimal", "enc_int4"]]
 REASONS = {"42804 42846 42725 42P18 42601": "the types of no candidate meet",
            "22": "PostgreSQL refuses a constant of it",
            "42P01 42703 42P07 42704": "it needs what was left out"}
@@ -106,7 +108,8 @@ def reason(state, message):
         words = (missing[2] or missing[3]).replace(",", "").split()
         name = missing[1] or next(word for word in words if not word[0].isalpha())
         of_cells = all(word.startswith("enc_") for word in words if word != name)
-        return f"UNEXPLAINED {message}" if name in OFFERED and of_cells and words not in NOT_OFFERED else f"not offered: {name}"
+        is_offered = name in OFFERED and words not in NOT_OFFERED and [name, *words] not in NOT_OFFERED
+        return f"UNEXPLAINED {message}" if is_offered and of_cells else f"not offered: {name}"
     for states, why in REASONS.items():
         if state in states.split() or state[:2] in states.split():
             return why
