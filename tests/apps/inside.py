@@ -11,13 +11,15 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 import zlib
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+from waiting import eventually  # noqa: E402
 
 SITE, APPLICATION = 8000, 8080
 # The tests expect the first user by name to be this one.
 ADMIN, PASSWORD = "admin", "horse battery staple"
-WAIT = 30
 # One of the tests searches for this number.
 TITLES = [f"Notes on release 2.0.{number}" for number in range(4, 12)]
 
@@ -62,14 +64,10 @@ class Site(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def wait(port, process):
-    deadline = time.monotonic() + WAIT
-    while time.monotonic() < deadline and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    sys.exit("the application does not listen")
+def reached(port):
+    """Whether somebody listens at the port."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def tested(program):
@@ -89,7 +87,7 @@ def run(miniflux, test, log):
                 "INTEGRATION_ALLOW_PRIVATE_NETWORKS": "1", "DISABLE_SCHEDULER_SERVICE": "1"}
     with open(log, "w") as file, subprocess.Popen([miniflux], env=os.environ | settings, stdout=file, stderr=file) as application:
         try:
-            wait(APPLICATION, application)
+            eventually(lambda: reached(APPLICATION), process=application)
             return tested(test)
         finally:
             application.terminate()

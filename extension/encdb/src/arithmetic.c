@@ -99,6 +99,14 @@ encdb_sub_interval(PG_FUNCTION_ARGS)
 	return AddInterval('-', PG_GETARG_CELL(0), PG_GETARG_INTERVAL_P(1));
 }
 
+static void
+RefuseUnit(text *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("unit \"%s\" not recognized for encrypted times", text_to_cstring(name))));
+}
+
 /* extract(field FROM cell): the name of the field is no secret */
 PG_FUNCTION_INFO_V1(encdb_extract);
 Datum
@@ -113,9 +121,7 @@ encdb_extract(PG_FUNCTION_ARGS)
 	int			is_null;
 
 	if (program[1] == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("unit \"%s\" not recognized for encrypted times", text_to_cstring(name))));
+		RefuseUnit(name);
 	ENCDB_STAND_IN(cell);
 	if (encdb_ahead_computed(fcinfo, (PgsealBytes) {program, sizeof(program)}, 1, 1, &computed, &is_null_ahead))
 	{
@@ -145,9 +151,7 @@ encdb_date_trunc(PG_FUNCTION_ARGS)
 	int			is_null;
 
 	if (steps[3] == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("unit \"%s\" not recognized for encrypted times", text_to_cstring(unit))));
+		RefuseUnit(unit);
 	ENCDB_STAND_IN(cell);
 	if (encdb_ahead_computed(fcinfo, program, 1, 1, &computed, &is_null_ahead) && !is_null_ahead)
 		return computed;

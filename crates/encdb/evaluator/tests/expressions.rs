@@ -222,8 +222,7 @@ fn each_step_needs_its_grant() {
     }
 }
 
-/// What a function of text with another one gives, with these operands, where the operations are
-/// granted.
+/// Returns the result of a program for these texts, where these operations are granted.
 fn searched(program: &str, operands: &[&str], granted: &[Operation]) -> Result<String, Refusal> {
     let (mut connection, _, mut key) = alice_with(&engine(false), granted);
     let cells: Vec<Vec<u8>> = operands.iter().map(|text| key.text(text)).collect();

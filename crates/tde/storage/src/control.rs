@@ -135,8 +135,8 @@ impl Offsets {
         crc: 292,
         ..Self::V1300
     };
-    /// In 19 the checkpoint is 8 bytes longer, because an offset of a multixact has 64 bits. The
-    /// size of SLRU segments comes before that of WAL's blocks, and the checksum version that
+    /// 19 made the checkpoint 8 bytes longer, because an offset of a multixact has 64 bits. It has the
+    /// size of SLRU segments before that of WAL's blocks, and the checksum version that
     /// initdb chose before the one that counts.
     const V1905: Self = Self {
         wal_log_hints: 184,

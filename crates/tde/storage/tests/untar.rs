@@ -142,7 +142,7 @@ fn a_segment_that_was_cut() {
     assert!(read(&Cluster(None), &stored, 2) == stored);
 }
 
-/// What has the name of a segment and is no file, and what no header announces.
+/// A member that is no file stays, whatever its name, and so do blocks that no header announces.
 #[test]
 fn what_is_no_segment_stays() {
     let noise = Rng(5).bytes(SIZE);
