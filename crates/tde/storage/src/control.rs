@@ -135,9 +135,9 @@ impl Offsets {
         crc: 292,
         ..Self::V1300
     };
-    /// 19 made the checkpoint 8 bytes longer, because an offset of a multixact has 64 bits. It has the
-    /// size of SLRU segments before that of WAL's blocks, and the checksum version that
-    /// initdb chose before the one that counts.
+    /// 19 made the checkpoint 8 bytes longer, because an offset of a multixact has 64 bits. It has
+    /// the size of SLRU segments before that of WAL's blocks, and the checksum version that initdb
+    /// chose before the one that counts.
     const V1905: Self = Self {
         wal_log_hints: 184,
         block_size: 224,

@@ -49,8 +49,8 @@ impl Connection {
         self.compute_row(program, operands, into)
     }
 
-    /// Computes a program for one of several rows, whose results share the bytes by which they may be
-    /// longer than their operands ([`Growth`]). Returns false if the result is NULL.
+    /// Computes a program for one of several rows, whose results share the bytes by which they may
+    /// be longer than their operands ([`Growth`]). Returns false if the result is NULL.
     pub(super) fn compute_row(
         &mut self,
         program: Program<'_>,
