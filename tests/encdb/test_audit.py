@@ -50,6 +50,13 @@ class Audit(Confidential):
     def records(self, directory):
         return [json.loads(line) for log in sorted(directory.glob("*.log")) for line in log.read_text().splitlines()]
 
+    def test_a_filter_drops_rows_for_those_behind_it(self):
+        (compared, hashed, ranked), rows = self.counted(
+            "filter", "CREATE TABLE probe AS SELECT encdb.enc_int4_encrypt(100) AS k;", "SELECT k AS hundred FROM probe \\gset\nSELECT count(*) FROM numbers WHERE k < :'hundred' AND (k <> k OR k = :'hundred');", "max_parallel_workers_per_gather = 0")
+        self.assertEqual((rows, hashed, ranked), ("0", 0, 0))
+        # Two cells a comparison: each row once, and twice more for the hundred that are left.
+        self.assertEqual(compared, 2 * (ROWS + 2 * 100))
+
     def test_a_sort_counts_every_row(self):
         (compared, hashed, ranked), rows = self.counted(
             "sort", "", "SELECT count(*) FROM (SELECT k FROM numbers ORDER BY k OFFSET 0) s;", "max_parallel_workers_per_gather = 0")

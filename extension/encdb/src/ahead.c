@@ -88,6 +88,7 @@ EncdbAheadBegin(CustomScanState *scan, EState *estate, int eflags)
 	node->wanted = FIRST_AHEAD;
 	node->whole = true;
 	node->repeats = intVal(linitial(plan->custom_private)) != 0;
+	node->filter = encdb_ahead_filter_begin(node);
 	EncdbAheadOpen(node, estate->es_query_cxt);
 }
 
@@ -153,6 +154,23 @@ EncdbAheadNext(Ahead *node)
 	return ExecStoreHeapTuple(node->rows[node->current], node->scan.ss.ss_ScanTupleSlot, false);
 }
 
+/* Whether the row that was given last gets through the filters */
+static bool
+EncdbAheadPasses(Ahead *node, ExprContext *context)
+{
+	FilterOutcome outcome = encdb_ahead_filter(node);
+	bool		passes;
+
+	if (outcome == FILTER_FAILS)
+		return false;
+	if (outcome == FILTER_HOLDS)
+		return ExecQual(encdb_ahead_filter_others(node->filter), context);
+	node->alone = outcome == FILTER_UNTOLD;
+	passes = ExecQual(node->scan.ss.ps.qual, context);
+	node->alone = false;
+	return passes;
+}
+
 static TupleTableSlot *
 EncdbAheadExec(CustomScanState *scan)
 {
@@ -168,7 +186,7 @@ EncdbAheadExec(CustomScanState *scan)
 		if (slot == NULL)
 			return ExecClearTuple(state->ps_ProjInfo ? state->ps_ResultTupleSlot : scan->ss.ss_ScanTupleSlot);
 		context->ecxt_scantuple = slot;
-		if (ExecQual(state->qual, context))
+		if (EncdbAheadPasses((Ahead *) scan, context))
 			return state->ps_ProjInfo ? ExecProject(state->ps_ProjInfo) : slot;
 		InstrCountFiltered1(scan, 1);
 	}
@@ -199,6 +217,7 @@ EncdbAheadRescan(CustomScanState *scan)
 		return;
 	}
 	EncdbAheadForgetRows(node);
+	encdb_ahead_filter_again(node->filter);
 	node->whole = true;
 	node->ended = false;
 	if (!node->repeats)

@@ -31,6 +31,7 @@
 typedef struct CallSite CallSite;
 typedef struct Computation Computation;
 typedef struct ColumnTags ColumnTags;
+typedef struct AheadFilter AheadFilter;
 
 typedef struct Ahead
 {
@@ -47,6 +48,8 @@ typedef struct Ahead
 	bool		whole;			/* no rows were forgotten since the child began */
 	uint64		batch;			/* a number that these rows have and no others, of any node; never 0 */
 	uint64		given;			/* when the last row was given, among all nodes */
+	AheadFilter *filter;		/* or NULL */
+	bool		alone;			/* the row that was given last is to be asked about alone */
 	int			nsites;
 	CallSite   *sites[MAX_SITES];
 	int			ncomputations;
@@ -85,6 +88,13 @@ extern Ahead *encdb_ahead_node(const void *cell, int *column);
 extern bool encdb_ahead_cell(const Ahead *node, int row, int column, PgsealBytes *cell, bool *is_null);
 extern bool encdb_ahead_is_column(const Ahead *node, int column, NullableDatum argument);
 
+/* The end of the rows that may be asked about together, from the current one on */
+static inline int
+EndOfRows(const Ahead *node)
+{
+	return node->alone ? node->current + 1 : node->nrows;
+}
+
 /* Whether it pays to ask about many */
 typedef struct Asking
 {
@@ -102,6 +112,21 @@ extern void encdb_ahead_asked(Ahead *node, Asking *asking, int ncells);
 extern bool encdb_ahead_fails(const Ahead *node, int row);
 extern bool encdb_ahead_order(const FmgrInfo *call, Cell *left, Cell *right, const char *locale, int *order);
 extern bool encdb_ahead_like(const FmgrInfo *call, Cell *text, Cell *pattern, int how, const char *locale, int *matches);
+
+/* ahead_filter.c */
+typedef enum FilterOutcome
+{
+	FILTER_UNASKED,
+	FILTER_UNTOLD,				/* others may be told about */
+	FILTER_HOLDS,
+	FILTER_FAILS
+} FilterOutcome;
+
+extern AheadFilter *encdb_ahead_filter_begin(Ahead *node);
+extern void encdb_ahead_filter_again(AheadFilter *filter);
+extern FilterOutcome encdb_ahead_filter(Ahead *node);
+extern ExprState *encdb_ahead_filter_others(const AheadFilter *filter);
+extern bool encdb_ahead_filter_fails(const Ahead *node, int row);
 
 /* ahead_computed.c */
 extern Cell *encdb_ahead_result(const Ahead *node, int computation, int row);

@@ -175,6 +175,8 @@ Holds(const CallSite *site, int answer)
 bool
 encdb_ahead_fails(const Ahead *node, int row)
 {
+	if (encdb_ahead_filter_fails(node, row))
+		return true;
 	for (int i = 0; i < node->nsites; i++)
 	{
 		const CallSite *site = node->sites[i];
@@ -210,7 +212,7 @@ EncdbAheadAsk(Ahead *node, CallSite *site, AskEach ask)
 	static int8 told[MAX_AHEAD];
 
 	rows.n = 0;
-	for (int row = node->current; row < node->nrows; row++)
+	for (int row = node->current; row < EndOfRows(node); row++)
 		if (row == node->current || !encdb_ahead_fails(node, row))
 			AddRow(node, site, row, &rows);
 	if (ask(site, &rows, told) != 0)

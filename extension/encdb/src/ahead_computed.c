@@ -189,7 +189,7 @@ EncdbComputationAsk(Ahead *node, Computation *site)
 	static int	rows[MAX_AHEAD];
 	int			n = 0;
 
-	for (int row = node->current; row < node->nrows; row++)
+	for (int row = node->current; row < EndOfRows(node); row++)
 		if ((row == node->current || !encdb_ahead_fails(node, row)) &&
 			OperandsOf(node, site, row, operands + n * site->noperands))
 			rows[n++] = row;

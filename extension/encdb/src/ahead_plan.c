@@ -7,17 +7,19 @@
  *	  a request is what a comparison without the node would be.
  * 2. Of the scan's filters the node takes the first that has a cell, and all behind it, in their order, which PostgreSQL chose
  *	  for the sake of row-level security, too. The scan keeps those before it, and what an index checks.
- * 3. Scans that are expected to meet a few rows each time stay as they are.
+ * 3. Scans of small tables, and those that find at most one row by a unique index, stay as they are.
  */
 #include "ahead.h"
 
+#include "access/stratnum.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
 #include "utils/lsyscache.h"
 
-/* Rows that a scan meets at least */
+/* Rows of a table at least */
 #define FEWEST_ROWS		4
 
 static set_rel_pathlist_hook_type next_set_rel_pathlist = NULL;
@@ -213,33 +215,43 @@ PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 static const CustomPathMethods scan_methods = {.CustomName = "encdb read ahead",.PlanCustomPath = PlanScan};
 static const CustomPathMethods output_methods = {.CustomName = "encdb read ahead",.PlanCustomPath = PlanOutput};
 
-/* The part of a table that indexes find */
-static Selectivity
-SelectivityOf(Path *path)
+/* Whether an index finds at most one row */
+static bool
+FindsOne(const IndexPath *path)
 {
-	if (IsA(path, IndexPath))
-		return ((IndexPath *) path)->indexselectivity;
-	if (IsA(path, BitmapAndPath))
-		return ((BitmapAndPath *) path)->bitmapselectivity;
-	return ((BitmapOrPath *) path)->bitmapselectivity;
+	const IndexOptInfo *index = path->indexinfo;
+	Bitmapset  *columns = NULL;
+	ListCell   *cell;
+
+	if (!index->unique || index->relam != BTREE_AM_OID)
+		return false;
+	foreach(cell, path->indexclauses)
+	{
+		const IndexClause *clause = lfirst_node(IndexClause, cell);
+		const OpExpr *operator = (OpExpr *) linitial_node(RestrictInfo, clause->indexquals)->clause;
+
+		if (IsA(operator, OpExpr) &&
+			get_op_opfamily_strategy(operator->opno, index->opfamily[clause->indexcol]) == BTEqualStrategyNumber)
+			columns = bms_add_member(columns, clause->indexcol);
+	}
+	return bms_num_members(columns) == index->nkeycolumns;
 }
 
-/* How many rows a path is expected to meet each time, before its filters; 0 of one that stays as it is */
-static double
-RowsMet(RelOptInfo *rel, Path *path)
+/* Whether a path may meet more than a few rows, before its filters */
+static bool
+MeetsRows(RelOptInfo *rel, Path *path)
 {
 	if (path->parent != rel)
-		return 0;
+		return false;
 	switch (path->pathtype)
 	{
 		case T_SeqScan:
-			return rel->tuples;
-		case T_IndexScan:
-			return rel->tuples * SelectivityOf(path);
 		case T_BitmapHeapScan:
-			return rel->tuples * SelectivityOf(((BitmapHeapPath *) path)->bitmapqual);
+			return rel->tuples >= FEWEST_ROWS;
+		case T_IndexScan:
+			return rel->tuples >= FEWEST_ROWS && !FindsOne((IndexPath *) path);
 		default:
-			return 0;
+			return false;
 	}
 }
 
@@ -264,7 +276,7 @@ PutAbove(PlannerInfo *root, RelOptInfo *rel, List *paths, bool asked)
 	ListCell   *cell;
 
 	foreach(cell, paths)
-		if (RowsMet(rel, lfirst(cell)) >= FEWEST_ROWS && (asked || IsAskedByFilters(root, rel, lfirst(cell))))
+		if (MeetsRows(rel, lfirst(cell)) && (asked || IsAskedByFilters(root, rel, lfirst(cell))))
 			lfirst(cell) = Above(lfirst(cell), &scan_methods);
 }
 

@@ -123,7 +123,7 @@ AskTags(Ahead *node, int column, ColumnTags *tags)
 	int			n = 0;
 	bool		is_null;
 
-	for (int row = node->current; row < node->nrows; row++)
+	for (int row = node->current; row < EndOfRows(node); row++)
 		if ((row == node->current || !encdb_ahead_fails(node, row)) && encdb_ahead_cell(node, row, column, &cells[n], &is_null))
 			rows[n++] = row;
 	if (pgseal_tag_each(cells, n, told) != 0)

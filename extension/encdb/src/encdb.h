@@ -161,8 +161,11 @@ extern void encdb_plain_init(void);
 extern void encdb_ahead_init(void);
 
 /* text.c */
+extern Datum encdb_like(PG_FUNCTION_ARGS);
 extern Datum encdb_nlike(PG_FUNCTION_ARGS);
+extern Datum encdb_ilike(PG_FUNCTION_ARGS);
 extern Datum encdb_nilike(PG_FUNCTION_ARGS);
+extern Datum encdb_starts_with(PG_FUNCTION_ARGS);
 
 /* text_functions.c */
 /* What a function of text needs of its collation */

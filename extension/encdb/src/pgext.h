@@ -228,6 +228,37 @@ typedef struct PgsealComputed
 extern int	pgseal_compute_each(PgsealBytes program, const PgsealBytes *operands, size_t noperands, size_t nrows,
 								PgsealComputed *results);
 
+/*
+ * Conditions on the cells of a row, each in prefix notation. A comparison is its sign, two operands and a collation:
+ * = ! < l > g are =, <>, <, <=, > and >=. L is LIKE and S starts_with, with two operands; I is ILIKE, with a collation, too.
+ * & and | are AND and OR, with the number of the conditions that follow; ~ is NOT. An operand is the number of a column, or
+ * PGSEAL_CONSTANT and that of a constant; a cell without bytes is NULL. A collation is 0 for C, or its number from 1 on.
+ */
+#define PGSEAL_CONSTANT		0x80
+#define PGSEAL_MOST_FILTER	2048	/* bytes */
+#define PGSEAL_MOST_DEPTH	16		/* of conditions in each other */
+
+typedef struct PgsealFilter
+{
+	PgsealBytes conditions;
+	const PgsealBytes *collations;	/* names */
+	size_t		ncollations;
+	const PgsealBytes *constants;
+	size_t		nconstants;
+	uint8_t		columns;
+} PgsealFilter;
+
+/* So many of its conditions hold, from the first on; the next one fails, or is to be asked alone if any is left */
+typedef struct PgsealFiltered
+{
+	uint32_t	hold;
+	int			fails;
+} PgsealFiltered;
+
+/* `cells` has those of the first row, then those of the second, and so on */
+extern int	pgseal_filter_each(const PgsealFilter *filter, const PgsealBytes *cells, size_t nrows,
+							   PgsealFiltered *filtered);
+
 extern int	pgseal_concat(PgsealBytes left, PgsealBytes right, PgsealBytes *result);
 extern int	pgseal_like(PgsealBytes text, PgsealBytes pattern, int how, const char *locale, int *matches);
 /* `escape` in UTF-8 */

@@ -4,6 +4,7 @@
 //! - [`Request`] and [`Response`]: one call of the extension, which the evaluator answers;
 //! - [`Refusal`]: why it does not, with an SQLSTATE and one sentence;
 //! - [`Program`]: operators one on another, as a request takes them;
+//! - [`Filter`]: the conditions of a query on its rows, as a request takes them;
 //! - [`Tickets`]: how an evaluator knows the parallel workers of a session;
 //! - [`message`]: how an owner's client hands keys to an evaluator, past a server that only relays;
 //! - [`ring`]: the memory through which a backend and an isolated evaluator call each other.
@@ -14,6 +15,7 @@
 //!    and what was parsed is encoded as the same bytes.
 //! 3. No refusal's text holds a value.
 
+mod filter;
 mod items;
 pub mod message;
 mod program;
@@ -24,6 +26,7 @@ pub mod ring;
 mod tickets;
 mod wire;
 
+pub use filter::{Comparison, Condition, Filter, FilterOperand, FilterScope};
 pub use items::{Items, KeyRow};
 pub use program::{PlainText, Program, Step, TextArgument, TextStep};
 pub use refusal::{Refusal, Report};
@@ -31,6 +34,6 @@ pub use request::{
     AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,
     EachRequest, Matching, OperationRequest, Page, Request, SessionRequest, Unary, MAX_CELLS,
 };
-pub use response::{Finding, Position, Response, Status, MAX_EQUAL, MAX_FINDINGS};
+pub use response::{Filtered, Finding, Position, Response, Status, MAX_EQUAL, MAX_FINDINGS};
 pub use tickets::{Ticket, Tickets};
 pub use wire::Malformed;

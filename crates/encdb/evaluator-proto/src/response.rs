@@ -31,6 +31,8 @@ pub enum Response<'a> {
     /// A tag: two cells of one key and one type have equal tags if their values are equal, and
     /// otherwise different ones. The first 8 bytes are the hash with seed 0.
     Tag([u8; 16]),
+    /// How far a row gets through a filter.
+    Filtered(Filtered),
     /// The answers about each of many cells, as [`Response::encode_item`] makes them.
     Each(Items<'a>),
     /// A handle, or how many.
@@ -53,6 +55,16 @@ pub struct Position {
     pub through: u32,
     /// Whether the page descends
     pub descending: bool,
+}
+
+/// How far a row gets through the conditions of a filter. The next one behind those that hold is to
+/// be asked alone, unless it is known to fail, or all hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filtered {
+    /// The number of conditions that hold, from the first on.
+    pub hold: u16,
+    /// Whether the next one does not hold: it is false, or NULL.
+    pub fails: bool,
 }
 
 /// Findings of one search at most.
@@ -114,6 +126,7 @@ mod kind {
     pub const RANKS: u8 = 13;
     pub const TAG: u8 = 14;
     pub const EACH: u8 = 15;
+    pub const FILTERED: u8 = 16;
 }
 
 impl<'a> Response<'a> {
@@ -133,6 +146,10 @@ impl<'a> Response<'a> {
             kind::FINDINGS => Self::Findings(Items::read(&mut reader)?),
             kind::RANKS => Self::Ranks(in_parts(reader.bytes()?, 4)?),
             kind::TAG => Self::Tag(reader.array()?),
+            kind::FILTERED => Self::Filtered(Filtered {
+                hold: reader.u16()?,
+                fails: reader.flag()?,
+            }),
             kind::EACH => Self::Each(Items::read(&mut reader)?),
             kind::NUMBER => Self::Number(reader.u64()?),
             kind::TICKETS => Self::Tickets(reader.array()?),
@@ -169,6 +186,11 @@ impl<'a> Response<'a> {
             Self::Tag(tag) => {
                 into.push(kind::TAG);
                 into.extend_from_slice(tag);
+            }
+            Self::Filtered(filtered) => {
+                into.push(kind::FILTERED);
+                into.extend_from_slice(&filtered.hold.to_le_bytes());
+                into.push(u8::from(filtered.fails));
             }
             Self::Each(answers) => {
                 into.push(kind::EACH);

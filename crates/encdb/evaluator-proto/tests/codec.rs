@@ -7,8 +7,9 @@ use std::cmp::Ordering;
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_evaluator_proto::{
     AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,
-    EachRequest, Finding, Items, KeyRow, Malformed, Matching, OperationRequest, Page, Position,
-    Program, Refusal, Report, Request, Response, SessionRequest, Status, Unary,
+    EachRequest, Filter, FilterScope, Filtered, Finding, Items, KeyRow, Malformed, Matching,
+    OperationRequest, Page, Position, Program, Refusal, Report, Request, Response, SessionRequest,
+    Status, Unary,
 };
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
 use proptest::prelude::*;
@@ -192,7 +193,23 @@ fn of_many() -> Vec<Request<'static>> {
             program: Program::parse(b"$$M*$-", CELLS.len()).expect("it fits"),
             operands: Items::Listed(&[b"1", b"", b"3", b"4", b"5", b""]),
         }),
+        filter(b"=\x00\x80\x01~L\x01\x00"),
     ]
+}
+
+fn filter(conditions: &'static [u8]) -> Request<'static> {
+    let scope = FilterScope {
+        columns: 2,
+        constants: 1,
+        collations: Items::Listed(&[b"de_DE"]),
+    };
+    Request::Each(EachRequest::Filter {
+        filter: Filter::parse(conditions, &scope).expect("it fits"),
+        collations: scope.collations,
+        constants: Items::Listed(&[b"constant"]),
+        columns: 2,
+        cells: Items::Listed(&[b"1", b"", b"3", b"4"]),
+    })
 }
 
 fn requests() -> Vec<Request<'static>> {
@@ -225,6 +242,10 @@ fn responses() -> Vec<Response<'static>> {
         Response::Findings(CELLS),
         Response::Ranks(&[0; 12]),
         Response::Tag([7; 16]),
+        Response::Filtered(Filtered {
+            hold: 513,
+            fails: true,
+        }),
         Response::Each(CELLS),
         Response::Number(9),
         Response::Tickets([3; 32]),
@@ -321,7 +342,7 @@ fn opcodes_are_distinct_and_others_are_refused() {
         .collect();
     known.sort_unstable();
     known.dedup();
-    assert_eq!(known.len(), 34);
+    assert_eq!(known.len(), 35);
     for opcode in (0..=255).filter(|opcode| !known.contains(opcode)) {
         let bytes = [&[opcode][..], &[0; 64]].concat();
         assert_eq!(Request::parse(&bytes), Err(Malformed), "{opcode}");
@@ -360,6 +381,14 @@ fn questions_about_many_have_operands_for_all() {
         operands: Items::Listed(&[b"a", b"b", b"c"]),
     });
     assert_eq!(Request::parse(&encoded(&request)), Err(Malformed));
+    let request = encoded(&filter(b"=\x00\x80\x01"));
+    let columns = request.len() - 4 * 5 - 3 - 1;
+    assert_eq!(request[columns], 2);
+    for (number, parsed) in [(0, false), (1, true), (2, true), (3, false), (4, true)] {
+        let mut request = request.clone();
+        request[columns] = number;
+        assert_eq!(Request::parse(&request).is_ok(), parsed, "{number} columns");
+    }
 }
 
 #[test]

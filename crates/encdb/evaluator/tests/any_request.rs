@@ -10,8 +10,8 @@ use pgseal_cell::grant::Operation;
 use pgseal_cell::{CellRef, DataKeyId, Mode};
 use pgseal_evaluator::engine::Connection;
 use pgseal_evaluator_proto::{
-    AggregateRequest, Batch, Collation, ComparisonRequest, ConversionRequest, EachRequest, Items,
-    Matching, OperationRequest, Page, Program, Request, Response, Unary,
+    AggregateRequest, Batch, Collation, ComparisonRequest, ConversionRequest, EachRequest, Filter,
+    FilterScope, Items, Matching, OperationRequest, Page, Program, Request, Response, Unary,
 };
 use pgseal_value::{AggregateKind, Arithmetic, Field, Interval, Type, Value};
 use proptest::collection::vec;
@@ -70,6 +70,15 @@ const ALL: [Operation; 9] = [
     Operation::ConvertOut,
 ];
 const UNARY: [Unary; 2] = [Unary::Negate, Unary::Absolute];
+/// Filters of a column and up to two constants.
+const FILTERS: [&[u8]; 5] = [
+    b"=\x00\x80\x00",
+    b"<\x80\x00\x00g\x00\x81\x00",
+    b"|\x02L\x00\x81!\x00\x80\x00",
+    b"~&\x02l\x00\x00\x00I\x00\x80\x00",
+    b"S\x80\x00>\x00\x80\x00",
+];
+
 const PROGRAMS: [&[u8]; 15] = [
     b"$$+@",
     b"$y$y|",
@@ -319,7 +328,7 @@ impl Asker {
 fn of_many<'a>([kind, _, _, c, d, e]: Step, several: Items<'a>, two: Items<'a>) -> Request<'a> {
     let collation = pick(&COLLATIONS, d);
     let one = two.iter().next().unwrap_or_default();
-    Request::Each(match kind / 5 % 4 {
+    Request::Each(match kind / 5 % 5 {
         0 => EachRequest::Compare {
             collation,
             lefts: several,
@@ -331,11 +340,27 @@ fn of_many<'a>([kind, _, _, c, d, e]: Step, several: Items<'a>, two: Items<'a>) 
             pattern: one,
             texts: several,
         },
-        _ => EachRequest::Compute {
+        3 => EachRequest::Compute {
             program: Program::parse(pick(&PROGRAMS, c), 2).unwrap(),
             operands: two,
         },
+        _ => filter(pick(&FILTERS, c), two, several),
     })
+}
+
+fn filter<'a>(bytes: &'static [u8], constants: Items<'a>, cells: Items<'a>) -> EachRequest<'a> {
+    let scope = FilterScope {
+        columns: 1,
+        constants: constants.len(),
+        collations: Items::Listed(&[]),
+    };
+    EachRequest::Filter {
+        filter: Filter::parse(bytes, &scope).unwrap(),
+        collations: scope.collations,
+        constants,
+        columns: 1,
+        cells,
+    }
 }
 
 fn matching(number: u32, collation: Collation<'static>) -> Matching<'static> {

@@ -10,8 +10,8 @@ use pgseal_cell::grant::Operation;
 use pgseal_cell::Mode;
 use pgseal_evaluator::engine::Connection;
 use pgseal_evaluator_proto::{
-    Collation, ComparisonRequest, EachRequest, Items, Matching, OperationRequest, Program, Request,
-    Response,
+    Collation, ComparisonRequest, EachRequest, Filter, FilterScope, Filtered, Items, Matching,
+    OperationRequest, Program, Request, Response,
 };
 use pgseal_value::Value;
 use proptest::collection::vec;
@@ -167,6 +167,78 @@ proptest! {
                 let equal = Response::parse(&order) == Ok(Response::Order(Ordering::Equal));
                 prop_assert!(!alike || (a == b) == equal, "{left:?} {right:?}");
             }
+        }
+    }
+}
+
+/// The outcomes of two comparisons with a constant, and of a match with it.
+type Outcomes = [Option<bool>; 3];
+
+/// What a filter says of a row, by what its parts say alone; none where one is refused.
+fn expected([less, same, like]: Outcomes, is_null: bool) -> Filtered {
+    let [less, same, like] = [less, same, like].map(|outcome| match is_null {
+        true => Some(None),
+        false => outcome.map(Some),
+    });
+    // `c < k OR NOT c LIKE k`, which looks no further than it has to.
+    let either = match less {
+        Some(Some(true)) => less,
+        Some(_) => like.map(|like| match (like, less) {
+            (Some(false), _) => Some(true),
+            (Some(true), Some(Some(false))) => Some(false),
+            _ => None,
+        }),
+        None => None,
+    };
+    let mut hold = 0;
+    for outcome in [either, same] {
+        match outcome {
+            Some(Some(true)) => hold += 1,
+            Some(_) => return Filtered { hold, fails: true },
+            None => break,
+        }
+    }
+    Filtered { hold, fails: false }
+}
+
+proptest! {
+    #[test]
+    fn a_filter_is_its_conditions_one_by_one(
+        operations in subsequence(GRANTED.to_vec(), 0..=GRANTED.len()),
+        chosen in vec(any::<prop::sample::Index>(), 1..40),
+    ) {
+        let (mut connection, _, mut key) = alice_with(&engine(false), &operations);
+        let all = cells(&mut key);
+        let several: Vec<Vec<u8>> = chosen.iter().map(|at| at.get(&all).clone()).collect();
+        let cells = strings(&several);
+        let (constant, collation, collations) = (cells[0], Collation::C, Items::Listed(&[]));
+        let c = &mut connection;
+        let rows: Vec<Filtered> = cells.iter().map(|cell| {
+            let compare = ComparisonRequest::Compare { collation, left: cell, right: constant };
+            let order = alone(c, Request::Comparison(compare));
+            let order = order.map(|order| match Response::parse(&order).unwrap() {
+                Response::Order(order) => order,
+                other => panic!("{other:?}"),
+            });
+            let matching = Matching::Like;
+            let like = OperationRequest::Like { matching, text: cell, pattern: constant };
+            let like = alone(c, Request::Operation(like));
+            let like = like.map(|like| Response::parse(&like).unwrap() == Response::Truth(true));
+            let outcomes = [order.map(Ordering::is_lt), order.map(Ordering::is_ge), like];
+            expected(outcomes, cell.is_empty() || constant.is_empty())
+        }).collect();
+        let scope = FilterScope { columns: 1, constants: 1, collations };
+        let filter = Filter::parse(b"|\x02<\x00\x80\0~L\x00\x80g\x00\x80\0", &scope).unwrap();
+        let told = together(c, EachRequest::Filter {
+            filter,
+            collations,
+            constants: Items::Listed(&[constant]),
+            columns: 1,
+            cells: items(&cells),
+        });
+        for (told, row) in told.iter().zip(rows) {
+            let told = told.as_ref().map(|told| Response::parse(told).unwrap());
+            prop_assert_eq!(told, Some(Response::Filtered(row)));
         }
     }
 }

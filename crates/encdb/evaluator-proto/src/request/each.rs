@@ -4,7 +4,7 @@
 use super::fields::{collation, matching, put_collation, put_matching};
 use super::{opcode, Collation, Matching};
 use crate::wire::{put_bytes, Malformed, Out, Reader};
-use crate::{Items, Program};
+use crate::{Filter, FilterScope, Items, Program};
 
 /// A question about many cells; answered by `Each`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,6 +38,19 @@ pub enum EachRequest<'a> {
         /// NULL.
         operands: Items<'a>,
     },
+    /// Asks which rows a filter lets through; each is answered by `Filtered`.
+    Filter {
+        /// The conditions.
+        filter: Filter<'a>,
+        /// The names of their collations.
+        collations: Items<'a>,
+        /// The cells that are the same for all rows. An empty one is NULL.
+        constants: Items<'a>,
+        /// The number of columns.
+        columns: u8,
+        /// The cells of the first row, then those of the second, and so on. An empty one is NULL.
+        cells: Items<'a>,
+    },
 }
 
 impl<'a> EachRequest<'a> {
@@ -51,6 +64,7 @@ impl<'a> EachRequest<'a> {
                 texts: Items::read(reader)?,
             },
             opcode::EACH_COMPUTE => compute(reader)?,
+            opcode::EACH_FILTER => filter(reader)?,
             _ => return Err(Malformed),
         })
     }
@@ -62,6 +76,7 @@ impl<'a> EachRequest<'a> {
             | Self::Tag(items)
             | Self::Like { texts: items, .. } => items.len(),
             Self::Compute { program, operands } => operands.len() / program.row(),
+            Self::Filter { columns, cells, .. } => cells.len() / usize::from((*columns).max(1)),
         };
         u32::try_from(count).unwrap_or(u32::MAX)
     }
@@ -97,6 +112,20 @@ impl<'a> EachRequest<'a> {
                 put_bytes(into, program.bytes());
                 operands.write(into);
             }
+            Self::Filter {
+                filter,
+                collations,
+                constants,
+                columns,
+                cells,
+            } => {
+                into.push(opcode::EACH_FILTER);
+                put_bytes(into, filter.bytes());
+                collations.write(into);
+                constants.write(into);
+                into.push(columns);
+                cells.write(into);
+            }
         }
     }
 }
@@ -122,6 +151,30 @@ fn compute<'a>(reader: &mut Reader<'a>) -> Result<EachRequest<'a>, Malformed> {
     let operands = Items::read(reader)?;
     match operands.len().checked_rem(program.row()) {
         Some(0) => Ok(EachRequest::Compute { program, operands }),
+        _ => Err(Malformed),
+    }
+}
+
+/// Reads a filter and the cells of whole rows.
+fn filter<'a>(reader: &mut Reader<'a>) -> Result<EachRequest<'a>, Malformed> {
+    let bytes = reader.bytes()?;
+    let (collations, constants) = (Items::read(reader)?, Items::read(reader)?);
+    let columns = reader.u8()?;
+    let scope = FilterScope {
+        columns: usize::from(columns),
+        constants: constants.len(),
+        collations,
+    };
+    let filter = Filter::parse(bytes, &scope)?;
+    let cells = Items::read(reader)?;
+    match cells.len().checked_rem(scope.columns) {
+        Some(0) => Ok(EachRequest::Filter {
+            filter,
+            collations,
+            constants,
+            columns,
+            cells,
+        }),
         _ => Err(Malformed),
     }
 }

@@ -34,3 +34,4 @@ pub const EACH_COMPARE: u8 = 0x50;
 pub const EACH_TAG: u8 = 0x51;
 pub const EACH_LIKE: u8 = 0x52;
 pub const EACH_COMPUTE: u8 = 0x53;
+pub const EACH_FILTER: u8 = 0x54;

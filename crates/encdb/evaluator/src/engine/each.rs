@@ -2,7 +2,7 @@
 //! same rights asked and the same uses counted. What is refused is left out of the answer, and is
 //! refused, and counted, when it is asked for alone.
 
-use pgseal_evaluator_proto::{EachRequest, Items, Program, Refusal, Response};
+use pgseal_evaluator_proto::{EachRequest, FilterScope, Items, Program, Refusal, Response};
 
 use super::counts::Asked;
 use super::texts::Growth;
@@ -57,6 +57,20 @@ impl Connection {
             }
             EachRequest::Compute { program, operands } => {
                 self.compute_each(program, operands, into);
+            }
+            EachRequest::Filter {
+                filter,
+                collations,
+                constants,
+                columns,
+                cells,
+            } => {
+                let scope = FilterScope {
+                    columns: usize::from(columns),
+                    constants: constants.len(),
+                    collations,
+                };
+                self.filter_each(filter, &scope, (constants, cells), into)?;
             }
         }
         Ok(())

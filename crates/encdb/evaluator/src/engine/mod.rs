@@ -26,6 +26,7 @@ mod descent;
 mod each;
 mod exchange;
 mod expressions;
+mod filters;
 mod handover;
 mod keys;
 mod operations;

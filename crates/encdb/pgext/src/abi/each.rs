@@ -2,7 +2,9 @@
 
 use std::ffi::{c_char, c_int};
 
-use pgseal_evaluator_proto::{EachRequest, Items, Program, Refusal, Request, Response};
+use pgseal_evaluator_proto::{
+    EachRequest, Filter, FilterScope, Items, Program, Refusal, Request, Response,
+};
 
 use super::{list, locale, matching, report, shell, PgsealBytes};
 use crate::shell::Failure;
@@ -22,6 +24,24 @@ pub struct PgsealTag {
 pub struct PgsealComputed {
     cell: PgsealBytes,
     told: c_int,
+}
+
+/// `PgsealFilter`.
+#[repr(C)]
+pub struct PgsealFilter {
+    conditions: PgsealBytes,
+    collations: *const PgsealBytes,
+    ncollations: usize,
+    constants: *const PgsealBytes,
+    nconstants: usize,
+    columns: u8,
+}
+
+/// `PgsealFiltered`.
+#[repr(C)]
+pub struct PgsealFiltered {
+    hold: u32,
+    fails: c_int,
 }
 
 interface! {
@@ -126,6 +146,60 @@ interface! {
         });
         report(shell(), outcome)
     }
+
+    /// Asks how far each of many rows gets through a filter.
+    fn pgseal_filter_each(
+        filter: *const PgsealFilter,
+        cells: *const PgsealBytes,
+        nrows: usize,
+        filtered: *mut PgsealFiltered,
+    ) -> c_int {
+        let outcome = ask_filter(&*filter, cells, nrows, |at, answer| {
+            let row = match answer {
+                Some(Response::Filtered(row)) => row,
+                _ => return false,
+            };
+            filtered.add(at).write(PgsealFiltered {
+                hold: row.hold.into(),
+                fails: row.fails.into(),
+            });
+            true
+        });
+        report(shell(), outcome)
+    }
+}
+
+/// Asks about the rows of a filter.
+///
+/// # Safety
+/// The filter and the cells of `nrows` rows are as `pgext.h` says.
+unsafe fn ask_filter(
+    asked: &PgsealFilter,
+    cells: *const PgsealBytes,
+    nrows: usize,
+    take: impl FnMut(usize, Option<Response<'_>>) -> bool,
+) -> Result<(), Failure> {
+    // SAFETY: the constants and their bytes are readable during the call, by this contract.
+    let constants = unsafe { list(asked.constants, asked.nconstants) }?;
+    // SAFETY: the names and their bytes are readable during the call, by this contract.
+    let collations = unsafe { list(asked.collations, asked.ncollations) }?;
+    // SAFETY: there are `columns` cells of each row, readable during the call, by this contract.
+    let cells = unsafe { list(cells, nrows.saturating_mul(asked.columns.into())) }?;
+    let scope = FilterScope {
+        columns: asked.columns.into(),
+        constants: constants.len(),
+        collations: Items::Listed(&collations),
+    };
+    // SAFETY: the conditions are readable during the call, by this contract.
+    let filter = Filter::parse(unsafe { asked.conditions.get() }, &scope).map_err(Refusal::from)?;
+    let request = EachRequest::Filter {
+        filter,
+        collations: scope.collations,
+        constants: Items::Listed(&constants),
+        columns: asked.columns,
+        cells: Items::Listed(&cells),
+    };
+    each(request, nrows, take)
 }
 
 /// Asks, and hands over each of exactly so many answers, until `take` finds one of another kind.
