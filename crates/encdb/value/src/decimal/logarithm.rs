@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use super::number::{count, Number, BASE, DECIMALS};
+use super::number::{count, Digits, Number, BASE, DECIMALS};
 use super::product::Rest;
 use super::MAX_RESULT_SCALE;
 use crate::ValueError;
@@ -153,7 +153,7 @@ impl Number {
 }
 
 /// These digits as an integer.
-fn integer(digits: Vec<u16>) -> Number {
+fn integer(digits: Digits) -> Number {
     Number {
         negative: false,
         weight: count(digits.len()) - 1,
@@ -175,11 +175,11 @@ fn integer_sqrt(n: &Number) -> (Number, Number) {
     }
     let shift = count(block);
     let part = |from: usize, to: usize| {
-        let mut part = integer(n.digits[from..to].to_vec());
+        let mut part = integer(Digits::from_slice(&n.digits[from..to]));
         part.strip();
         part
     };
-    let (mut s, mut r) = integer_sqrt(&integer(n.digits[..len - 2 * block].to_vec()));
+    let (mut s, mut r) = integer_sqrt(&integer(Digits::from_slice(&n.digits[..len - 2 * block])));
     s.strip();
     let low = part(len - block, len);
     let middle = part(len - 2 * block, len - block);

@@ -16,6 +16,7 @@ use std::cmp::Ordering;
 use crate::integer::is_space;
 use crate::{Arithmetic, Type, ValueError};
 
+use number::Digits;
 pub(crate) use number::Number;
 pub(crate) use sum::Sum;
 
@@ -166,7 +167,7 @@ impl Decimal {
             .map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
         let mut next = || words.next().ok_or(malformed);
         let (len, weight, sign, scale) = (next()?, next()?, next()?, next()?);
-        let digits: Vec<u16> = words.collect();
+        let digits: Digits = words.collect();
         let well_formed = bytes.len() == 8 + 2 * usize::from(len)
             && i32::from(scale) <= MAX_SCALE
             && digits.iter().all(|digit| *digit < number::BASE);

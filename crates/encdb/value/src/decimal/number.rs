@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 
+use smallvec::{smallvec, SmallVec};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// The base of the digits.
@@ -13,18 +14,28 @@ pub(super) const BASE: u16 = 10_000;
 /// Decimals in a digit.
 pub(super) const DECIMALS: i32 = 4;
 
+/// The digits of a number. Up to eight, which are 32 decimal digits, are in the number itself, so
+/// that nearly every number costs no allocation.
+pub(super) type Digits = SmallVec<[u16; 8]>;
+
 /// A finite number. Wiped when dropped.
 pub(crate) struct Number {
     pub(super) negative: bool,
     pub(super) weight: i32,
     pub(super) scale: i32,
-    pub(super) digits: Vec<u16>,
+    pub(super) digits: Digits,
 }
 
 impl Drop for Number {
     fn drop(&mut self) {
-        self.digits.zeroize();
+        wipe(&mut self.digits);
     }
+}
+
+/// Wipes digits, and those that were cut off behind them.
+fn wipe(digits: &mut Digits) {
+    digits.resize(digits.capacity(), 0);
+    digits.as_mut_slice().zeroize();
 }
 
 impl ZeroizeOnDrop for Number {}
@@ -41,7 +52,11 @@ impl Number {
             negative: false,
             weight: 0,
             scale,
-            digits: if digit == 0 { vec![] } else { vec![digit] },
+            digits: if digit == 0 {
+                smallvec![]
+            } else {
+                smallvec![digit]
+            },
         }
     }
 
@@ -51,7 +66,7 @@ impl Number {
             negative: false,
             weight: 0,
             scale: 1,
-            digits: vec![tenths / 10, tenths % 10 * 1000],
+            digits: smallvec![tenths / 10, tenths % 10 * 1000],
         };
         number.strip();
         number
@@ -60,7 +75,7 @@ impl Number {
     /// An integer.
     pub(crate) fn from_i128(value: i128) -> Self {
         let mut rest = value.unsigned_abs();
-        let mut digits = Vec::with_capacity(10);
+        let mut digits = Digits::new();
         while rest > 0 {
             digits.push(digit(rest % u128::from(BASE)));
             rest /= u128::from(BASE);
@@ -200,10 +215,10 @@ impl Number {
         }
         if carry > 0 {
             // Not by insert, which may leave the digits in memory that it gives back.
-            let mut digits = Vec::with_capacity(self.digits.len() + 1);
+            let mut digits = Digits::with_capacity(self.digits.len() + 1);
             digits.push(carry);
             digits.extend_from_slice(&self.digits);
-            self.digits.zeroize();
+            wipe(&mut self.digits);
             self.digits = digits;
             self.weight += 1;
         }
@@ -278,7 +293,7 @@ impl Number {
         let base = i32::from(BASE);
         let weight = self.weight.max(other.weight) + 1;
         let low = self.low().min(other.low());
-        let mut digits = vec![0; usize::try_from(weight - low + 1).unwrap_or(0)];
+        let mut digits: Digits = smallvec![0; usize::try_from(weight - low + 1).unwrap_or(0)];
         let mut carry = 0;
         for (place, power) in digits.iter_mut().rev().zip(low..) {
             let ours = i32::from(self.digit_at(self.weight - power));
@@ -323,9 +338,9 @@ impl Number {
 }
 
 /// Places of any sign as digits; the first takes what is carried.
-pub(super) fn carried(places: &[i32]) -> Vec<u16> {
+pub(super) fn carried(places: &[i32]) -> Digits {
     let base = i32::from(BASE);
-    let mut digits = vec![0; places.len()];
+    let mut digits: Digits = smallvec![0; places.len()];
     let mut carry = 0;
     for (place, result) in places.iter().zip(&mut digits).rev() {
         let value = place + carry;

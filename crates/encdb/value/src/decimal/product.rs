@@ -3,9 +3,10 @@
 //! Products and fast quotients are cut, as in numeric.c, behind a few guard digits: what follows
 //! from them (logarithms, powers) depends on it to the last digit.
 
+use smallvec::{smallvec, SmallVec};
 use zeroize::{Zeroize, Zeroizing};
 
-use super::number::{carried, count, digit, Number, BASE, DECIMALS};
+use super::number::{carried, count, digit, Digits, Number, BASE, DECIMALS};
 use crate::ValueError;
 
 const MUL_GUARD: i32 = 2;
@@ -43,7 +44,7 @@ impl Number {
             scale,
             digits: carried_wide(&places),
         };
-        places.zeroize();
+        places.as_mut_slice().zeroize();
         result.round(scale);
         result.strip();
         result
@@ -135,8 +136,8 @@ impl Number {
 }
 
 /// The sums of products of digits, from the highest place, `len` of them.
-fn products(short: &Number, long: &Number, len: usize) -> Vec<u64> {
-    let mut places = vec![0u64; len];
+fn products(short: &Number, long: &Number, len: usize) -> SmallVec<[u64; 16]> {
+    let mut places = smallvec![0u64; len];
     for (index, factor) in short.digits.iter().enumerate() {
         let start = (index + 2).min(len);
         for (place, other) in places[start..].iter_mut().zip(&long.digits) {
@@ -146,9 +147,9 @@ fn products(short: &Number, long: &Number, len: usize) -> Vec<u64> {
     places
 }
 
-fn carried_wide(places: &[u64]) -> Vec<u16> {
+fn carried_wide(places: &[u64]) -> Digits {
     let base = u64::from(BASE);
-    let mut digits = vec![0; places.len()];
+    let mut digits: Digits = smallvec![0; places.len()];
     let mut carry = 0;
     for (place, result) in places.iter().zip(&mut digits).rev() {
         let value = place + carry;
@@ -159,7 +160,7 @@ fn carried_wide(places: &[u64]) -> Vec<u16> {
 }
 
 /// The first `len` digits of the quotient by one digit.
-fn short_division(dividend: &[u16], divisor: u64, len: usize) -> Vec<u16> {
+fn short_division(dividend: &[u16], divisor: u64, len: usize) -> Digits {
     let padded = dividend.iter().copied().chain(std::iter::repeat(0));
     let mut rest = 0;
     let mut step = |next: u16| {
@@ -172,7 +173,7 @@ fn short_division(dividend: &[u16], divisor: u64, len: usize) -> Vec<u16> {
 }
 
 /// The first `len` digits of the quotient by two digits and more: Knuth's algorithm D.
-fn long_division(dividend: &[u16], divisor: &[u16], len: usize) -> Vec<u16> {
+fn long_division(dividend: &[u16], divisor: &[u16], len: usize) -> Digits {
     let base = i64::from(BASE);
     let n = divisor.len();
     let spread = base / (i64::from(divisor[0]) + 1);
@@ -180,7 +181,7 @@ fn long_division(dividend: &[u16], divisor: &[u16], len: usize) -> Vec<u16> {
     let padded = dividend.iter().copied().chain(std::iter::repeat(0));
     let mut rest = Zeroizing::new(scaled(padded, len + n - 1, spread));
     let divisor = &divisor[1..];
-    let mut quotient = Vec::with_capacity(len);
+    let mut quotient = Digits::with_capacity(len);
     for at in 0..len {
         let top = rest[at] * base + rest[at + 1];
         let mut guess = (top / divisor[0]).min(base - 1);

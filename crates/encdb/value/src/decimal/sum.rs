@@ -2,7 +2,7 @@
 
 use zeroize::Zeroize;
 
-use super::number::{count, Number, BASE};
+use super::number::{count, Digits, Number, BASE};
 use super::{Decimal, Repr, MAX_SCALE, MAX_WEIGHT, MIN_WEIGHT};
 use crate::ValueError;
 
@@ -112,7 +112,7 @@ impl Sum {
     /// The places of one sign.
     fn carried(&self, sign: i64) -> Number {
         let base = i64::from(BASE);
-        let mut digits = Vec::with_capacity(self.places.len() + 5);
+        let mut digits = Digits::with_capacity(self.places.len() + 5);
         let mut carry = 0;
         for place in self.places.iter().rev() {
             let value = (place * sign).max(0) + carry;
