@@ -44,6 +44,10 @@ SAME = [
     "SELECT count(*), sum(id) FROM rows WHERE n < NULL::enc_int4 OR k = :'five'",
     "SELECT count(*), sum(id) FROM rows WHERE n < :'two' AND k > (SELECT min(f) FROM few WHERE f > :'fifty')",
     "SELECT count(*), sum(id) FROM few, LATERAL (SELECT id FROM rows WHERE n < f AND k > f + :'two' OFFSET 0) x",
+    "SELECT id % 300 AS g, encdb.decrypt(sum(k)), encdb.decrypt(avg(n)), encdb.decrypt(max(t)), count(n) FROM rows GROUP BY g HAVING sum(k) > :'fifty'::enc_int4 AND count(*) > 5 ORDER BY g",
+    "SELECT g FROM (SELECT id % 300 AS g, sum(k * n) AS s FROM rows GROUP BY 1) x WHERE s > (SELECT sum(f) FROM few) OR s IS NULL ORDER BY g",
+    "SELECT id % 7, late, count(*) FROM rows GROUP BY ROLLUP (id % 7, late) HAVING min(k) < :'two' OR sum(n) > :'fifty'::enc_int4 ORDER BY 1, 2",
+    "SELECT id / 10, encdb.decrypt(sum(k) OVER (PARTITION BY id / 10 ORDER BY id)) FROM rows WHERE id < 100 ORDER BY id",
     "SELECT count(*), sum(id) FROM rows WHERE n IS DISTINCT FROM :'two'",
     "SELECT count(*), sum(id) FROM rows WHERE t LIKE :'pattern'",
     "SELECT count(*), sum(id) FROM rows WHERE t NOT LIKE :'pattern' AND t ILIKE :'pattern_two'",
@@ -78,6 +82,9 @@ SAME = [
     "SELECT count(DISTINCT pg_catalog.extract(field, d)) FROM rows, (VALUES ('month'), ('day'), ('year')) AS v(field)",
     "SELECT sum(x) FROM (SELECT next_of(f) AS x FROM few WHERE f < :'fifty') y",
     "SELECT count(*), sum(id) FROM rows WHERE encdb.decrypt(k + n * k) > 100",
+    "SELECT encdb.decrypt(sum(DISTINCT k + n)), encdb.decrypt(avg(k * n) FILTER (WHERE id % 2 = 0)), encdb.decrypt(sum(k + n ORDER BY id)), encdb.decrypt(max(k + n)) FROM rows",
+    "SELECT id, encdb.decrypt(sum(k * n) OVER (ORDER BY id ROWS 2 PRECEDING)) FROM rows WHERE id < 50 ORDER BY id",
+    "SELECT late, encdb.decrypt(sum(CASE id % 3 WHEN 0 THEN k * k WHEN 1 THEN - n ELSE n END)), encdb.decrypt(avg(k / n)) FROM rows WHERE n > :'two' GROUP BY late",
     "SELECT encdb.decrypt(sum(k * n - k)), encdb.decrypt(sum(CASE WHEN k < :'fifty' THEN k + :'two' ELSE n END)) FROM rows",
     "SELECT id, encdb.decrypt(k + n), encdb.decrypt(- n), encdb.decrypt(n::enc_text || t) FROM rows WHERE id % 50 = 0 ORDER BY id",
     "SELECT sum(id) FROM rows WHERE d + :'two'::enc_int4 > (SELECT max(d) FROM rows)",
@@ -158,6 +165,8 @@ class Ahead(Confidential):
             "SELECT count(*) FROM rows WHERE id % 97 > 0 AND starts_with(t, :'prefix')": batches,
             "SELECT count(*) FROM rows WHERE id % 97 > 0 AND split_part(t, ' ', 2) = :'four'": 2 * batches,
             "SELECT count(*) FROM rows WHERE id % 97 > 0 AND position(:'four' IN replace(trim(t), ' ', '')) = :'five'": 2 * batches,
+            # Results of groups, and the filters of groups.
+            "SELECT count(*) FROM (SELECT id / 2 FROM rows GROUP BY id / 2 HAVING sum(k) > :'fifty'::enc_int4 AND id / 2 > 3 OR sum(n) < :'two'::enc_int4) x": 3 * batches,
             "SELECT count(*) FROM rows WHERE n IS DISTINCT FROM :'five' AND n IS DISTINCT FROM :'two'": 2 * batches,
         }
         for statement, (_, _, ahead, alone) in zip(counted, self.both(server, counted)):
@@ -272,10 +281,22 @@ class Ahead(Confidential):
         self.assert_same(server, [f"SELECT count(*) FROM rows WHERE n < :'two' AND n > :'fifty' AND n <> {fails}"])
         self.as_owner(server, self.cells() + f"SELECT count(*) FROM rows WHERE n < :'two' AND n <> {fails}", error="division by zero")
 
+    def test_who_may_not_execute_an_operator_may_not_sum_by_it(self):
+        """Also in a plan that was made before, in which the sum computes by itself."""
+        server = self.isolated()
+        revoked = ("SELECT format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', oprcode::regprocedure) FROM pg_operator "
+                   "WHERE oprname = '*' AND oprleft = 'enc_int4'::regtype AND oprright = 'enc_int4'::regtype")
+        told = self.as_owner(server, f"""CREATE ROLE reader; GRANT SELECT ON rows TO reader; SET ROLE reader;
+            PREPARE p AS SELECT count(sum) FROM (SELECT sum(k * n) FROM rows) s; EXECUTE p;
+            \\warn summed
+            RESET ROLE; {revoked} \\gexec
+            SET ROLE reader; EXECUTE p;""", error="permission denied for function")
+        self.assertIn("summed", told)
+
     def test_rights_are_asked_for_each_row(self):
         """LIKE and arithmetic need their grants however they are asked."""
         server = self.isolated()
-        for statement in ["SELECT count(*) FROM rows WHERE t LIKE t", "SELECT count(*) FROM rows WHERE starts_with(t, t)", "SELECT count(btrim(t)) FROM rows", "SELECT count(k + k) FROM rows", "SELECT count(*) FROM rows WHERE k + k > k"]:
+        for statement in ["SELECT count(*) FROM rows WHERE t LIKE t", "SELECT count(*) FROM rows WHERE starts_with(t, t)", "SELECT count(btrim(t)) FROM rows", "SELECT count(k + k) FROM rows", "SELECT sum(k + k) FROM rows", "SELECT count(*) FROM rows WHERE k + k > k"]:
             with self.subTest(statement=statement):
                 self.assertIn("granted", self.as_owner(server, statement, operations="none", error="has not granted"))
 

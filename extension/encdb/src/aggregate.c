@@ -2,42 +2,29 @@
  * aggregate.c
  *	  sum, avg, min and max: the state is the evaluator's, here is its number.
  *
- * Cells are collected, and handed over when BATCH of them or BATCH_BYTES are
+ * Cells, and what is deferred (deferred.h), are collected, and handed over when BATCH of them or BATCH_BYTES are
  * together; fewer go from parallel workers to their leader as they are. The result is asked for
  * with the cells that were not handed over yet, and ends the state, so that a
  * small group is one request; only a window function, which may ask again after
- * further rows, keeps it. A state that is left goes with the memory context of
+ * further rows, keeps it. Small groups that are all collected share a request
+ * (aggregate_groups.c). A state that is left goes with the memory context of
  * the aggregate, be it by its end or by an error.
  */
-#include "encdb.h"
+#include "aggregate.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_aggregate.h"
 #include "libpq/pqformat.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/syscache.h"
 
-#define BATCH			128
-#define BATCH_BYTES		16384
+#define BATCH_BYTES		32768
 #define FIRST_BYTES		256		/* a query may have many groups of few rows */
 
 /* What another process gets of a state */
 #define OF_CELLS		'c'
 #define OF_EVALUATOR	's'
-
-typedef struct AggregateState
-{
-	uint64		number;			/* 0: the evaluator has none yet, or none any more */
-	char		kind;
-	const char *locale;			/* of extremes */
-	MemoryContext context;
-	MemoryContextCallback gone;
-	bool		asked;			/* a window has had the result of the collected cells alone */
-	bool		ended;			/* the result is known: it is where the cells were */
-	bool		is_null;
-	int			ncells;
-	Size		used;
-	Size		allocated;
-	uint8	   *bytes;			/* the collected cells, each after its length */
-} AggregateState;
 
 static bool
 IsExtreme(const AggregateState *state)
@@ -68,43 +55,26 @@ MakeState(FunctionCallInfo fcinfo, char kind)
 	state->gone.func = EncdbAggregateDrop;
 	state->gone.arg = state;
 	MemoryContextRegisterResetCallback(context, &state->gone);
+	encdb_aggregate_enlist(state);
 	return state;
-}
-
-/* The cells that were collected; `cells` has room for BATCH */
-static PgsealBatch
-EncdbAggregateCollected(const AggregateState *state, PgsealBytes *cells)
-{
-	uint8	   *next = state->bytes;
-
-	for (int i = 0; i < state->ncells; i++)
-	{
-		uint32		len;
-
-		memcpy(&len, next, sizeof(len));
-		cells[i] = (PgsealBytes) {next + sizeof(len), len};
-		next += sizeof(len) + len;
-	}
-	return (PgsealBatch) {state->kind, state->locale, cells, (size_t) state->ncells};
 }
 
 static void
 EncdbAggregateForget(AggregateState *state)
 {
-	state->ncells = 0;
+	state->nvalues = 0;
 	state->used = 0;
 }
 
-/* Hands over the cells that were collected */
+/* Hands over the values that were collected */
 static void
 EncdbAggregateFlush(AggregateState *state)
 {
-	PgsealBytes cells[BATCH];
 	PgsealBatch batch;
 
-	if (state->ncells == 0)
+	if (state->nvalues == 0)
 		return;
-	batch = EncdbAggregateCollected(state, cells);
+	batch = encdb_aggregate_collected(state);
 	ENCDB_CALL(pgseal_aggregate_step(&state->number, &batch));
 	EncdbAggregateForget(state);
 }
@@ -126,25 +96,21 @@ EncdbAggregateReserve(AggregateState *state, Size more)
 	state->allocated = wanted;
 }
 
+/* Adds a cell, or a deferred value */
 static void
-EncdbAggregateCollect(AggregateState *state, PgsealBytes cell)
+EncdbAggregateCollect(AggregateState *state, PgsealBytes value)
 {
-	uint32		len = (uint32) cell.len;
+	uint32		len = (uint32) value.len;
 
-	if (state->ncells == BATCH || state->used + len > BATCH_BYTES)
+	if (state->nvalues == BATCH || state->used + len > BATCH_BYTES)
 		EncdbAggregateFlush(state);
-	if (len > BATCH_BYTES)
-	{
-		PgsealBatch batch = {state->kind, state->locale, &cell, 1};
-
-		ENCDB_CALL(pgseal_aggregate_step(&state->number, &batch));
-		return;
-	}
 	EncdbAggregateReserve(state, sizeof(len) + len);
 	memcpy(state->bytes + state->used, &len, sizeof(len));
-	memcpy(state->bytes + state->used + sizeof(len), cell.data, len);
+	memcpy(state->bytes + state->used + sizeof(len), value.data, len);
 	state->used += sizeof(len) + len;
-	state->ncells++;
+	state->nvalues++;
+	if (len > BATCH_BYTES)
+		EncdbAggregateFlush(state);
 }
 
 static Datum
@@ -182,6 +148,23 @@ encdb_avg_step(PG_FUNCTION_ARGS)
 	return EncdbAggregateStep(fcinfo, 'a');
 }
 
+/* Whether an aggregate takes what is deferred */
+bool
+encdb_is_sum(Oid aggregate)
+{
+	HeapTuple	tuple = SearchSysCache1(AGGFNOID, ObjectIdGetDatum(aggregate));
+	Oid			step = HeapTupleIsValid(tuple) ? ((Form_pg_aggregate) GETSTRUCT(tuple))->aggtransfn : InvalidOid;
+	FmgrInfo	info;
+
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	/* PostgreSQL's own */
+	if (step < FirstNormalObjectId)
+		return false;
+	fmgr_info(step, &info);
+	return info.fn_addr == encdb_sum_step || info.fn_addr == encdb_avg_step;
+}
+
 PG_FUNCTION_INFO_V1(encdb_min_step);
 Datum
 encdb_min_step(PG_FUNCTION_ARGS)
@@ -200,14 +183,15 @@ encdb_max_step(PG_FUNCTION_ARGS)
 static void
 EncdbAggregateTakeCells(FunctionCallInfo fcinfo, AggregateState *state, const AggregateState *other)
 {
-	PgsealBytes cells[BATCH];
-	PgsealBatch batch = EncdbAggregateCollected(other, cells);
+	const uint8 *next = other->bytes;
 
-	for (size_t i = 0; i < batch.ncells; i++)
+	for (int i = 0; i < other->nvalues; i++)
 	{
+		PgsealBytes value = encdb_aggregate_next(&next);
+
 		if (IsExtreme(state))
-			state->locale = encdb_locale_of(cells[i], PG_GET_COLLATION());
-		EncdbAggregateCollect(state, cells[i]);
+			state->locale = encdb_locale_of(value, PG_GET_COLLATION());
+		EncdbAggregateCollect(state, value);
 	}
 }
 
@@ -216,7 +200,7 @@ static void
 TakeNumber(AggregateState *state, AggregateState *other)
 {
 	EncdbAggregateFlush(other);
-	if (state->number == 0 && state->ncells == 0)
+	if (state->number == 0 && state->nvalues == 0)
 		state->number = other->number;
 	else
 	{
@@ -307,14 +291,13 @@ EncdbAggregateResult(FunctionCallInfo fcinfo, PgsealBytes result, bool is_null)
 static Datum
 WindowResult(FunctionCallInfo fcinfo, AggregateState *state)
 {
-	PgsealBytes cells[BATCH];
 	PgsealBatch batch;
 	PgsealBytes result;
 	int			is_null;
 
 	if (state->asked && state->number == 0)
 		EncdbAggregateFlush(state);
-	batch = EncdbAggregateCollected(state, cells);
+	batch = encdb_aggregate_collected(state);
 	ENCDB_CALL(pgseal_aggregate_finish(state->number, &batch, state->number != 0, &result, &is_null));
 	state->asked = true;
 	if (state->number != 0)
@@ -322,30 +305,41 @@ WindowResult(FunctionCallInfo fcinfo, AggregateState *state)
 	return EncdbAggregateResult(fcinfo, result, is_null != 0);
 }
 
-/* Asks for the result and ends the state. Aggregates that differ in their final function alone share it, so the result is kept */
-static void
-EncdbAggregateEnd(AggregateState *state)
+/* Ends a state whose result is known. Aggregates that differ in their final function alone share it, so the result is kept */
+void
+encdb_aggregate_keep(AggregateState *state, PgsealBytes result)
 {
-	PgsealBytes cells[BATCH];
-	PgsealBatch batch = EncdbAggregateCollected(state, cells);
-	PgsealBytes result;
-	int			is_null;
-
-	ENCDB_CALL(pgseal_aggregate_finish(state->number, &batch, false, &result, &is_null));
 	state->number = 0;
 	state->ended = true;
-	state->is_null = is_null != 0;
+	state->is_null = result.len == 0;
 	EncdbAggregateForget(state);
+	if (state->is_null)
+		return;
 	EncdbAggregateReserve(state, result.len);
 	memcpy(state->bytes, result.data, result.len);
 	state->used = result.len;
+}
+
+/* Asks for the result and ends the state */
+static void
+EncdbAggregateEnd(AggregateState *state)
+{
+	PgsealBatch batch;
+	PgsealBytes result;
+	int			is_null;
+
+	if (encdb_aggregate_end_groups(state))
+		return;
+	batch = encdb_aggregate_collected(state);
+	ENCDB_CALL(pgseal_aggregate_finish(state->number, &batch, false, &result, &is_null));
+	encdb_aggregate_keep(state, is_null ? (PgsealBytes) {NULL, 0} : result);
 }
 
 /* The least and the greatest of one: nobody has to be asked, and no session is needed */
 static bool
 IsOnlyCell(const AggregateState *state)
 {
-	return IsExtreme(state) && state->number == 0 && state->ncells == 1;
+	return IsExtreme(state) && state->number == 0 && state->nvalues == 1;
 }
 
 PG_FUNCTION_INFO_V1(encdb_aggregate_final);
@@ -353,14 +347,14 @@ Datum
 encdb_aggregate_final(PG_FUNCTION_ARGS)
 {
 	AggregateState *state = PG_ARGISNULL(0) ? NULL : (AggregateState *) PG_GETARG_POINTER(0);
-	PgsealBytes only;
+	const uint8 *first;
 
 	if (!state)
 		PG_RETURN_NULL();
 	if (IsOnlyCell(state))
 	{
-		EncdbAggregateCollected(state, &only);
-		return encdb_cell_datum(only);
+		first = state->bytes;
+		return encdb_cell_datum(encdb_aggregate_next(&first));
 	}
 	if (AggCheckCallContext(fcinfo, NULL) == AGG_CONTEXT_WINDOW)
 		return WindowResult(fcinfo, state);

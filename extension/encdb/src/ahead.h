@@ -75,10 +75,14 @@ IsAhead(void)
 /* ahead.c, ahead_plan.c */
 extern CustomScanMethods encdb_ahead_methods;
 extern Path *encdb_ahead_above(Path *path);
+extern Path *encdb_ahead_above_groups(Path *path);
 extern bool encdb_ahead_groups(PlannerInfo *root);
 
 /* ahead_merge.c */
 extern void encdb_ahead_merge_init(void);
+
+/* ahead_groups.c */
+extern void encdb_ahead_groups_hashed(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, const void *extra);
 
 /* ahead_upper.c */
 extern void encdb_ahead_upper_init(void);

@@ -45,7 +45,7 @@ typedef struct Sign
 /* Conditions while they are made. They may be given up in the middle */
 typedef struct Maker
 {
-	Index		relation;
+	int			relation;		/* of the row's columns */
 	PlanState  *parent;
 	StringInfoData bytes;
 	int			depth;
@@ -139,7 +139,7 @@ PutOperand(Maker *maker, Node *node)
 	{
 		Var		   *column = (Var *) node;
 
-		return column->varno == (int) maker->relation && column->varattno > 0 && PutColumn(maker, column->varattno);
+		return column->varno == maker->relation && column->varattno > 0 && PutColumn(maker, column->varattno);
 	}
 	return IsSame(node) && PutConstant(maker, node);
 }
@@ -315,7 +315,8 @@ AheadFilter *
 encdb_ahead_filter_begin(Ahead *node)
 {
 	CustomScan *plan = (CustomScan *) node->scan.ss.ps.plan;
-	Maker		maker = {plan->scan.scanrelid, &node->scan.ss.ps};
+	int			relation = plan->scan.scanrelid > 0 ? (int) plan->scan.scanrelid : INDEX_VAR;
+	Maker		maker = {relation, &node->scan.ss.ps};
 	List	   *others = NIL;
 	int			nconditions = 0;
 	ListCell   *cell;

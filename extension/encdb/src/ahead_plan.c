@@ -15,8 +15,10 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
+#include "optimizer/tlist.h"
 #include "utils/lsyscache.h"
 
 /* Rows of a table at least */
@@ -212,6 +214,51 @@ PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	return Complete(node, path, tlist, plans);
 }
 
+/* What a filter of groups is made of */
+static List *
+PartsOf(Node *filter)
+{
+	return pull_var_clause(filter, PVC_INCLUDE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS | PVC_INCLUDE_PLACEHOLDERS);
+}
+
+static bool
+HasCellOfGroup(Node *filter)
+{
+	ListCell   *cell;
+
+	if (contain_subplans(filter))
+		return false;
+	foreach(cell, PartsOf(filter))
+		if (encdb_is_of_cells(exprType(lfirst(cell))))
+			return true;
+	return false;
+}
+
+/* The rows of groups are the output of an aggregate, with what their filters need */
+static Plan *
+PlanGroups(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses, List *plans)
+{
+	CustomScan *node = makeNode(CustomScan);
+	Plan	   *groups = linitial(plans);
+	List	   *kept = NIL;
+	ListCell   *cell;
+
+	foreach(cell, groups->qual)
+	{
+		if (HasCellOfGroup(lfirst(cell)))
+		{
+			node->scan.plan.qual = lappend(node->scan.plan.qual, lfirst(cell));
+			groups->targetlist = add_to_flat_tlist(groups->targetlist, PartsOf(lfirst(cell)));
+		}
+		else
+			kept = lappend(kept, lfirst(cell));
+	}
+	groups->qual = kept;
+	node->custom_scan_tlist = copyObject(groups->targetlist);
+	return Complete(node, path, tlist, plans);
+}
+
+static const CustomPathMethods group_methods = {.CustomName = "encdb read ahead",.PlanCustomPath = PlanGroups};
 static const CustomPathMethods scan_methods = {.CustomName = "encdb read ahead",.PlanCustomPath = PlanScan};
 static const CustomPathMethods output_methods = {.CustomName = "encdb read ahead",.PlanCustomPath = PlanOutput};
 
@@ -313,6 +360,19 @@ EncdbAheadPaths(PlannerInfo *root, RelOptInfo *rel, Index index, RangeTblEntry *
 	asked = IsAskedByJoins(root, relids) || (bms_is_subset(root->all_baserels, relids) && IsAskedInTheEnd(root, relids));
 	PutAbove(root, rel, rel->pathlist, asked);
 	PutAbove(root, rel, rel->partial_pathlist, asked);
+}
+
+/* The node that has the filters of an aggregate's groups; the same path: it has none that asks about cells */
+Path *
+encdb_ahead_above_groups(Path *path)
+{
+	ListCell   *cell;
+
+	if (IsA(path, AggPath))
+		foreach(cell, ((AggPath *) path)->qual)
+			if (HasCellOfGroup(lfirst(cell)))
+				return Above(path, &group_methods);
+	return path;
 }
 
 /* The node above a path whose output is what is asked about */

@@ -60,6 +60,21 @@ CopiesRows(Path *path)
 	return IsA(path, SortPath) || IsA(path, IncrementalSortPath) || IsA(path, GatherMergePath);
 }
 
+/* The sort of all rows in place of one of those that are equal in the first keys, which compares the cells of the others */
+static Path *
+EncdbUpperWhole(Path *path)
+{
+	SortPath   *whole;
+
+	if (!IsA(path, IncrementalSortPath))
+		return path;
+	whole = makeNode(SortPath);
+	*whole = ((IncrementalSortPath *) path)->spath;
+	NodeSetTag(whole, T_SortPath);
+	whole->path.pathtype = T_Sort;
+	return encdb_ranked_sort_helps(&whole->path) ? &whole->path : path;
+}
+
 /* The same path with our nodes; grouped: its rows are grouped by cells */
 static Path *
 EncdbUpperReplace(Path *path, bool grouped)
@@ -72,6 +87,7 @@ EncdbUpperReplace(Path *path, bool grouped)
 		*below = encdb_ahead_above(EncdbUpperReplace(*below, grouped));
 	else
 		*below = EncdbUpperReplace(*below, grouped);
+	path = EncdbUpperWhole(path);
 	return encdb_ranked_sort_helps(path) ? encdb_ranked_sort(path) : path;
 }
 
@@ -93,8 +109,10 @@ EncdbUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, R
 		next_create_upper_paths(root, stage, input, output, extra);
 	if (!encdb_read_ahead || encdb_evaluator != EVALUATOR_ISOLATED || !IsSorted(root, stage))
 		return;
+	if (stage == UPPERREL_GROUP_AGG)
+		encdb_ahead_groups_hashed(root, input, output, extra);
 	foreach(cell, output->pathlist)
-		lfirst(cell) = EncdbUpperReplace(lfirst(cell), grouped);
+		lfirst(cell) = encdb_ahead_above_groups(EncdbUpperReplace(lfirst(cell), grouped));
 }
 
 void

@@ -4,7 +4,7 @@
  *
  * Nothing is reached for at load, so that the library may be preloaded or not.
  */
-#include "encdb.h"
+#include "deferred.h"
 
 #include "utils/guc.h"
 
@@ -89,4 +89,6 @@ _PG_init(void)
 	encdb_stored_init();
 	encdb_analyze_init();
 	encdb_ahead_init();
+	encdb_deferred_init();
+	encdb_jit_init();
 }

@@ -160,6 +160,9 @@ extern void encdb_plain_init(void);
 /* ahead_plan.c */
 extern void encdb_ahead_init(void);
 
+/* jit.c */
+extern void encdb_jit_init(void);
+
 /* text.c */
 extern Datum encdb_like(PG_FUNCTION_ARGS);
 extern Datum encdb_nlike(PG_FUNCTION_ARGS);

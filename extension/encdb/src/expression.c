@@ -16,6 +16,7 @@
  *	  errors is raised stays as it was.
  */
 #include "ahead.h"
+#include "deferred.h"
 
 #include "access/htup_details.h"
 #include "catalog/namespace.h"
@@ -247,6 +248,42 @@ EncdbExpressionReplacement(Program *program, const FuncExpr *call)
 								 call->inputcollid, COERCE_EXPLICIT_CALL);
 }
 
+/* Whether these steps give NULL for NULL alone, and nothing but numbers */
+static bool
+AreArithmetic(const char *steps)
+{
+	return strspn(steps, "$+-*/%^p~@ABCDEFGHIJKLMNOPQRSTUVWXYZ") == strlen(steps);
+}
+
+/* The call with its program deferred, to replace a call that was compiled, or one that stayed alone; NULL: it cannot be */
+Node *
+encdb_expression_deferred(Node *argument, List **functions)
+{
+	Program		program = {InvalidOid};
+	Call		call;
+	Oid			function;
+	StringInfoData steps;
+
+	if (!IsA(argument, FuncExpr) && !IsA(argument, OpExpr))
+		return NULL;
+	program.support = get_func_support(IsA(argument, FuncExpr) ? ((FuncExpr *) argument)->funcid : ((OpExpr *) argument)->opfuncid);
+	if (!OidIsValid(program.support) || !EncdbExpressionCall(&program, argument, &call))
+		return NULL;
+	initStringInfo(&program.steps);
+	TakeInCall(&program, &call);
+	function = EncdbExpressionComputed(program.stable ? "computed_stable" : "computed");
+	if (!AreArithmetic(program.steps.data) || IsTooLarge(&program) || program.reorders || !OidIsValid(function) ||
+		list_length(program.operands) > MAX_DEFERRED_OPERANDS || !HasDefaultRights(function))
+		return NULL;
+	*functions = list_concat(*functions, program.functions);
+	initStringInfo(&steps);
+	appendStringInfo(&steps, "%c%s", DEFERRED, program.steps.data);
+	return (Node *) makeFuncExpr(function, exprType(argument),
+								 lcons(makeConst(TEXTOID, -1, DEFAULT_COLLATION_OID, -1, CStringGetTextDatum(steps.data), false, false),
+									   program.operands),
+								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+}
+
 /* Whether a grouping set has others than columns; a query that is none, as of PL/pgSQL's casts, has no sets */
 static bool
 GroupsByExpressions(const PlannerInfo *root)
@@ -323,6 +360,21 @@ CheckCaller(FmgrInfo *call)
 	call->fn_extra = call;
 }
 
+/* Gives a program to its sum, with its operands; whatever of them is NULL, so is the result */
+static Datum
+Defer(FunctionCallInfo fcinfo, PgsealBytes program)
+{
+	Deferred	deferred = {.program = {program.data + 1, program.len - 1},.noperands = PG_NARGS() - 1};
+
+	for (int i = 1; i < PG_NARGS(); i++)
+	{
+		if (PG_ARGISNULL(i))
+			PG_RETURN_NULL();
+		deferred.operands[i - 1] = CellBytes(PG_GETARG_CELL(i));
+	}
+	return encdb_deferred_datum(&deferred);
+}
+
 PG_FUNCTION_INFO_V1(encdb_computed);
 Datum
 encdb_computed(PG_FUNCTION_ARGS)
@@ -337,6 +389,9 @@ encdb_computed(PG_FUNCTION_ARGS)
 
 	if (fcinfo->flinfo->fn_extra == NULL)
 		CheckCaller(fcinfo->flinfo);
+	program = PG_GETARG_CELL(0);
+	if (*VARDATA_ANY(program) == DEFERRED)
+		return Defer(fcinfo, CellBytes(program));
 	for (int i = 1; i < PG_NARGS(); i++)
 	{
 		operands[i - 1] = (PgsealBytes) {NULL, 0};
@@ -348,7 +403,6 @@ encdb_computed(PG_FUNCTION_ARGS)
 	if (last == NULL)
 		PG_RETURN_NULL();
 	ENCDB_STAND_IN(last);
-	program = PG_GETARG_CELL(0);
 	if (encdb_ahead_computed(fcinfo, CellBytes(program), 1, PG_NARGS() - 1, &computed, &is_null_ahead))
 	{
 		if (is_null_ahead)

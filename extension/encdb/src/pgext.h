@@ -265,11 +265,18 @@ extern int	pgseal_like(PgsealBytes text, PgsealBytes pattern, int how, const cha
 extern int	pgseal_like_escape(PgsealBytes pattern, PgsealBytes escape, PgsealBytes *result);
 extern int	pgseal_length(PgsealBytes text, PgsealBytes *result);
 
-/* What comes into an aggregate's state together. `kind`: 's' sum, 'a' avg, '<' min, '>' max */
+/*
+ * What comes into an aggregate's state together. `kind`: 's' sum, 'a' avg, '<' min, '>' max. A sum or an avg takes also what
+ * programs make of cells: `shape` has a byte for each value, 0 for a cell as it is, and else the number of a program, from 1
+ * on, whose operands are so many cells. Without bytes all are cells.
+ */
 typedef struct PgsealBatch
 {
 	uint8_t		kind;
 	const char *locale;			/* of extremes; NULL: byte order */
+	const PgsealBytes *programs;
+	size_t		nprograms;
+	PgsealBytes shape;
 	const PgsealBytes *cells;
 	size_t		ncells;
 } PgsealBatch;
@@ -286,6 +293,9 @@ extern int	pgseal_aggregate_import(PgsealBytes sealed, uint64_t *state);
 extern int	pgseal_aggregate_finish(uint64_t state, const PgsealBatch *batch, int stays,
 									PgsealBytes *result, int *is_null);
 extern void pgseal_aggregate_drop(uint64_t state);
+/* The results of many groups, each as that of a batch alone: `counts` has the numbers of their values, which are in `batch` */
+extern int	pgseal_aggregate_each(const PgsealBatch *batch, const uint32_t *counts, size_t ngroups,
+								  PgsealComputed *results);
 
 /* Plain bytes are those of the type's send function */
 extern int	pgseal_encrypt(uint32_t key, uint8_t type, PgsealBytes plain, PgsealBytes *cell);

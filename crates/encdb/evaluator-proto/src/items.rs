@@ -42,6 +42,34 @@ impl<'a> Items<'a> {
             .chain(std::iter::from_fn(move || received.bytes().ok()))
     }
 
+    /// Takes so many items off the front.
+    ///
+    /// # Errors
+    /// If there are fewer.
+    pub fn take(&mut self, count: usize) -> Result<Self, Malformed> {
+        match self {
+            Self::Listed(list) => {
+                let (taken, rest) = list.split_at_checked(count).ok_or(Malformed)?;
+                *list = rest;
+                Ok(Self::Listed(taken))
+            }
+            Self::Received { count: left, bytes } => {
+                let count = u32::try_from(count).map_err(|_| Malformed)?;
+                *left = left.checked_sub(count).ok_or(Malformed)?;
+                let mut walk = Reader::new(bytes);
+                for _ in 0..count {
+                    walk.bytes()?;
+                }
+                let (taken, rest) = bytes.split_at(bytes.len() - walk.rest().len());
+                *bytes = rest;
+                Ok(Self::Received {
+                    count,
+                    bytes: taken,
+                })
+            }
+        }
+    }
+
     pub(crate) fn write(&self, into: &mut impl Out) {
         match self {
             Self::Listed(list) => {

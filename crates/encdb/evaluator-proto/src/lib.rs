@@ -31,8 +31,9 @@ pub use items::{Items, KeyRow};
 pub use program::{PlainText, Program, Step, TextArgument, TextStep};
 pub use refusal::{Refusal, Report};
 pub use request::{
-    AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,
-    EachRequest, Matching, OperationRequest, Page, Request, SessionRequest, Unary, MAX_CELLS,
+    counts_of, AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,
+    EachRequest, Input, Matching, OperationRequest, Page, Request, SessionRequest, Unary,
+    MAX_CELLS,
 };
 pub use response::{Filtered, Finding, Position, Response, Status, MAX_EQUAL, MAX_FINDINGS};
 pub use tickets::{Ticket, Tickets};

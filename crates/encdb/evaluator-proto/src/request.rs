@@ -13,10 +13,10 @@ mod opcode;
 mod operation;
 mod session;
 
-pub use aggregate::{AggregateRequest, Batch};
+pub use aggregate::{AggregateRequest, Batch, Input};
 pub use comparison::{ComparisonRequest, Page, MAX_CELLS};
 pub use conversion::ConversionRequest;
-pub use each::EachRequest;
+pub use each::{counts_of, EachRequest};
 pub use operation::{OperationRequest, Unary};
 pub use session::{AttachAs, SessionRequest};
 

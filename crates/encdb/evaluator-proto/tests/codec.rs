@@ -143,12 +143,13 @@ fn operations() -> Vec<Request<'static>> {
 }
 
 fn aggregates() -> Vec<Request<'static>> {
-    let batch = Batch {
-        kind: AggregateKind::Max,
-        collation: LIBC,
-        cells: CELLS,
+    let batch = Batch::of_cells(AggregateKind::Max, LIBC, CELLS);
+    let computed = Batch {
+        programs: Items::Listed(&[b"$$+"]),
+        shape: &[1, 0],
+        ..batch
     };
-    let finish = |stays| {
+    let finish = |batch, stays| {
         Request::Aggregate(AggregateRequest::Finish {
             state: 1,
             batch,
@@ -160,8 +161,9 @@ fn aggregates() -> Vec<Request<'static>> {
         Request::Aggregate(AggregateRequest::Combine { into: 1, from: 2 }),
         Request::Aggregate(AggregateRequest::Export(1)),
         Request::Aggregate(AggregateRequest::Import(b"state")),
-        finish(false),
-        finish(true),
+        finish(batch, false),
+        finish(batch, true),
+        finish(computed, false),
         Request::Aggregate(AggregateRequest::Drop(u64::MAX)),
     ]
 }
@@ -194,6 +196,10 @@ fn of_many() -> Vec<Request<'static>> {
             operands: Items::Listed(&[b"1", b"", b"3", b"4", b"5", b""]),
         }),
         filter(b"=\x00\x80\x01~L\x01\x00"),
+        Request::Each(EachRequest::Aggregate {
+            counts: &[1, 0, 0, 0, 2, 0, 0, 0],
+            batch: Batch::of_cells(AggregateKind::Avg, Collation::C, CELLS),
+        }),
     ]
 }
 
@@ -342,7 +348,7 @@ fn opcodes_are_distinct_and_others_are_refused() {
         .collect();
     known.sort_unstable();
     known.dedup();
-    assert_eq!(known.len(), 35);
+    assert_eq!(known.len(), 36);
     for opcode in (0..=255).filter(|opcode| !known.contains(opcode)) {
         let bytes = [&[opcode][..], &[0; 64]].concat();
         assert_eq!(Request::parse(&bytes), Err(Malformed), "{opcode}");
@@ -381,6 +387,20 @@ fn questions_about_many_have_operands_for_all() {
         operands: Items::Listed(&[b"a", b"b", b"c"]),
     });
     assert_eq!(Request::parse(&encoded(&request)), Err(Malformed));
+    let counted = |counts: &[u8]| {
+        let batch = Batch::of_cells(AggregateKind::Sum, Collation::C, CELLS);
+        let request = Request::Each(EachRequest::Aggregate { counts, batch });
+        Request::parse(&encoded(&request)).map(|_| ())
+    };
+    assert_eq!(counted(&[3, 0, 0, 0]), Ok(()));
+    for counts in [
+        &[2, 0, 0, 0][..],
+        &[4, 0, 0, 0],
+        &[3, 0, 0, 0, 0, 0, 0, 0],
+        &[3],
+    ] {
+        assert_eq!(counted(counts), Err(Malformed), "{counts:?}");
+    }
     let request = encoded(&filter(b"=\x00\x80\x01"));
     let columns = request.len() - 4 * 5 - 3 - 1;
     assert_eq!(request[columns], 2);
@@ -388,6 +408,27 @@ fn questions_about_many_have_operands_for_all() {
         let mut request = request.clone();
         request[columns] = number;
         assert_eq!(Request::parse(&request).is_ok(), parsed, "{number} columns");
+    }
+}
+
+#[test]
+fn the_shape_of_a_batch_is_that_of_its_cells() {
+    let inputs = |shape: &'static [u8]| {
+        let batch = Batch {
+            kind: AggregateKind::Sum,
+            collation: Collation::C,
+            programs: Items::Listed(&[b"$$+", b"$~"]),
+            shape,
+            cells: CELLS,
+        };
+        batch.inputs().map(|inputs| inputs.len())
+    };
+    for shape in [&[1, 0][..], &[0, 1], &[2, 2, 2], &[0, 0, 0], &[2, 1]] {
+        assert_eq!(inputs(shape), Ok(shape.len()));
+    }
+    // Programs for no value, cells too few and too many, and a program that is not there.
+    for shape in [&[][..], &[1, 1], &[1], &[3, 0, 0]] {
+        assert_eq!(inputs(shape), Err(Malformed), "{shape:?}");
     }
 }
 

@@ -62,11 +62,7 @@ fn finish(
     cells: &[&[u8]],
     stays: bool,
 ) -> Result<String, u16> {
-    let batch = Batch {
-        kind: AggregateKind::Sum,
-        collation: Collation::C,
-        cells: items(cells),
-    };
+    let batch = Batch::of_cells(AggregateKind::Sum, Collation::C, items(cells));
     let (mut request, mut response) = (Vec::new(), Vec::new());
     Request::Aggregate(AggregateRequest::Finish {
         state,

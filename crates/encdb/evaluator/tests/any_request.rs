@@ -259,11 +259,7 @@ impl Asker {
     fn aggregated<'a>(&self, step: Step, cells: Items<'a>) -> Request<'a> {
         let [kind, _, b, c, d, e] = step;
         let (state, other) = (self.state(b), self.state(e));
-        let batch = Batch {
-            kind: pick(&AggregateKind::ALL, c),
-            collation: pick(&COLLATIONS, d),
-            cells,
-        };
+        let batch = Batch::of_cells(pick(&AggregateKind::ALL, c), pick(&COLLATIONS, d), cells);
         match kind / 4 % 6 {
             0 | 1 => Request::Aggregate(AggregateRequest::Step { state, batch }),
             2 => Request::Aggregate(AggregateRequest::Combine {

@@ -10,10 +10,10 @@ use pgseal_cell::grant::Operation;
 use pgseal_cell::Mode;
 use pgseal_evaluator::engine::Connection;
 use pgseal_evaluator_proto::{
-    Collation, ComparisonRequest, EachRequest, Filter, FilterScope, Filtered, Items, Matching,
-    OperationRequest, Program, Request, Response,
+    AggregateRequest, Batch, Collation, ComparisonRequest, EachRequest, Filter, FilterScope,
+    Filtered, Items, Matching, OperationRequest, Program, Request, Response,
 };
-use pgseal_value::Value;
+use pgseal_value::{AggregateKind, Value};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -168,6 +168,95 @@ proptest! {
                 prop_assert!(!alike || (a == b) == equal, "{left:?} {right:?}");
             }
         }
+    }
+}
+
+/// Granted for sums, and for what comes into them.
+const FOR_SUMS: [Operation; 3] = [
+    Operation::Aggregate,
+    Operation::Arithmetic,
+    Operation::CompareDerived,
+];
+
+proptest! {
+    #[test]
+    fn groups_are_aggregated_as_if_each_came_alone(
+        operations in subsequence(FOR_SUMS.to_vec(), 0..=FOR_SUMS.len()),
+        chosen in vec(any::<prop::sample::Index>(), 1..40),
+        kind in select(AggregateKind::ALL.to_vec()),
+        program in select(vec![&b"$$+"[..], b"$$*~", b"$@$-"]),
+        sizes in vec(1_usize..5, 1..12),
+    ) {
+        let (mut connection, _, mut key) = alice_with(&engine(false), &operations);
+        let all = cells(&mut key);
+        let at = |number: usize| chosen[number % chosen.len()].get(&all).as_slice();
+        // One value in two is a cell, the other one is computed of two.
+        let (mut shape, mut cells, mut counts, mut groups) = (vec![], vec![], vec![], vec![]);
+        for size in sizes {
+            let (from, first) = (shape.len(), cells.len());
+            for _ in 0..size {
+                let computed = shape.len() % 2;
+                shape.push(u8::try_from(computed).unwrap());
+                (0..=computed).for_each(|_| cells.push(at(cells.len())));
+            }
+            counts.extend(u32::try_from(size).unwrap().to_le_bytes());
+            groups.push((from..shape.len(), first..cells.len()));
+        }
+        let programs = [program];
+        let batch = |shape, cells| Batch {
+            programs: Items::Listed(&programs),
+            shape,
+            cells,
+            ..Batch::of_cells(kind, Collation::C, Items::Listed(&[]))
+        };
+        let c = &mut connection;
+        let expected: Vec<_> = groups.into_iter().map(|(values, range)| {
+            let batch = batch(&shape[values], items(&cells[range]));
+            alone(c, Request::Aggregate(AggregateRequest::Finish { state: 0, batch, stays: false }))
+        }).collect();
+        let batch = batch(&shape, items(&cells));
+        let told = together(c, EachRequest::Aggregate { counts: &counts, batch });
+        for (told, expected) in told.iter().zip(&expected) {
+            let values = [told, expected].map(|made| made.as_ref().map(|made| opened(&key, made)));
+            prop_assert_eq!(&values[0], &values[1]);
+        }
+    }
+
+    #[test]
+    fn a_sum_of_what_is_computed_is_that_of_the_sealed_results(
+        operations in subsequence(FOR_SUMS.to_vec(), 0..=FOR_SUMS.len()),
+        numbers in vec(any::<(i16, i16)>(), 1..20),
+        kind in select(vec![AggregateKind::Sum, AggregateKind::Avg]),
+        program in select(vec![&b"$$+"[..], b"$$*~", b"$M$/", b"$$-@"]),
+    ) {
+        let (mut connection, _, mut key) = alice_with(&engine(false), &operations);
+        let numbers = numbers.iter().flat_map(|(a, b)| [*a, *b]);
+        let cells: Vec<Vec<u8>> = numbers.map(|number| key.int4(number.into())).collect();
+        let cells = strings(&cells);
+        let c = &mut connection;
+        let sealed: Option<Vec<Vec<u8>>> = cells.chunks_exact(2).map(|row| {
+            let (program, operands) = (Program::parse(program, 2).unwrap(), items(row));
+            let compute = OperationRequest::Compute { program, operands };
+            let answer = alone(c, Request::Operation(compute))?;
+            match Response::parse(&answer).unwrap() {
+                Response::Cell(cell) => Some(cell.to_vec()),
+                other => panic!("{other:?}"),
+            }
+        }).collect();
+        let mut finish = |batch: Batch<'_>| {
+            let finish = AggregateRequest::Finish { state: 0, batch, stays: false };
+            alone(c, Request::Aggregate(finish)).map(|made| opened(&key, &made))
+        };
+        let expected = sealed.and_then(|sealed| {
+            finish(Batch::of_cells(kind, Collation::C, items(&strings(&sealed))))
+        });
+        let (programs, shape) = ([program], vec![1; cells.len() / 2]);
+        let told = finish(Batch {
+            programs: Items::Listed(&programs),
+            shape: &shape,
+            ..Batch::of_cells(kind, Collation::C, items(&cells))
+        });
+        prop_assert_eq!(told, expected);
     }
 }
 

@@ -156,7 +156,7 @@ fn an_extreme_is_compared_with_every_cell_that_may_lead() {
     assert_eq!(connection.compare(&secret, &known, C), Err(refused));
     let cells = [zero.as_slice(), &known, &secret];
     let kind = AggregateKind::Max;
-    let whole = connection.aggregate_step(0, kind, C, cells.into_iter());
+    let whole = connection.aggregate_step(0, kind, C, cells);
     assert_eq!(whole, Err(refused));
     let state = connection.aggregate_step(0, kind, C, cells[..2].iter().copied());
     let other = connection.aggregate_step(0, kind, C, cells[2..].iter().copied());

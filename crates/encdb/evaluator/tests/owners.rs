@@ -58,10 +58,10 @@ fn cells_of_two_owners_are_not_compared_whatever_is_granted() {
         );
         assert_eq!(session.rank(&[&a, &b], C), Err(refused));
         let both = [a.as_slice(), &b];
-        let extreme = session.aggregate_step(0, AggregateKind::Max, C, both.into_iter());
+        let extreme = session.aggregate_step(0, AggregateKind::Max, C, both);
         assert_eq!(extreme, Err(refused));
         let reversed = [b.as_slice(), &a];
-        let sum = session.aggregate_step(0, AggregateKind::Sum, C, reversed.into_iter());
+        let sum = session.aggregate_step(0, AggregateKind::Sum, C, reversed);
         assert_eq!(sum, Err(no_grant(Operation::ConvertOut)));
         // Each by itself is compared and hashed.
         assert_eq!(session.compare(&a, &a, C), Ok(Ordering::Equal));

@@ -83,7 +83,7 @@ fn without_a_grant_stored_cells_are_compared_and_hashed_and_nothing_else_is_done
         connection.generate_key("n", 1, false),
         Err(no_grant(Operation::KeyGenerate))
     );
-    let step = connection.aggregate_step(0, AggregateKind::Sum, C, [a.as_slice()].into_iter());
+    let step = connection.aggregate_step(0, AggregateKind::Sum, C, [a.as_slice()]);
     assert_eq!(step, Err(no_grant(Operation::Aggregate)));
     assert_eq!(connection.order_prefix(&a), Err(Refusal::Unsupported));
     assert_eq!(out, []);
@@ -129,12 +129,7 @@ fn the_arithmetic_oracle_gets_no_comparison_with_what_it_derived() {
         let found = connection.descend(probe, start(0, None), C);
         assert_eq!(found.map(|found| found.count), Ok(0));
     }
-    let extremes = connection.aggregate_step(
-        0,
-        AggregateKind::Max,
-        C,
-        [secret.as_slice(), &two].into_iter(),
-    );
+    let extremes = connection.aggregate_step(0, AggregateKind::Max, C, [secret.as_slice(), &two]);
     assert_eq!(extremes, Err(derived));
     // What was stored is still compared.
     assert_eq!(connection.compare(&secret, &secret, C), Ok(Ordering::Equal));
@@ -224,7 +219,7 @@ fn each_grant_allows_what_it_says() {
         .unwrap();
     assert_eq!(key.open_text(&out), "abc");
     let sum = connection
-        .aggregate_step(0, AggregateKind::Sum, C, [a.as_slice(), &b].into_iter())
+        .aggregate_step(0, AggregateKind::Sum, C, [a.as_slice(), &b])
         .unwrap();
     out.clear();
     assert_eq!(connection.aggregate_finish(sum, &mut out), Ok(true));

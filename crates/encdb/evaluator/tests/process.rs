@@ -67,11 +67,7 @@ fn a_session_is_opened_over_the_ring_and_everything_is_logged() {
         Err(Refusal::UnknownCollation.code())
     );
     let cells: [&[u8]; 2] = [&a, &b];
-    let batch = Batch {
-        kind: AggregateKind::Sum,
-        collation: Collation::C,
-        cells: items(&cells),
-    };
+    let batch = Batch::of_cells(AggregateKind::Sum, Collation::C, items(&cells));
     let step = Request::Aggregate(AggregateRequest::Step { state: 0, batch });
     assert!(backend.call(&step).is_ok());
     drop(backend);
@@ -316,11 +312,7 @@ fn one_roles_memory_leaves_room_for_anothers() {
     let mut ones = [(); 3].map(|()| session(7, &alice));
     let cell = alice.key(11, false).text(&"x".repeat(1 << 20));
     let cells: [&[u8]; 1] = [&cell];
-    let batch = Batch {
-        kind: AggregateKind::Max,
-        collation: Collation::C,
-        cells: items(&cells),
-    };
+    let batch = Batch::of_cells(AggregateKind::Max, Collation::C, items(&cells));
     let step = Request::Aggregate(AggregateRequest::Step { state: 0, batch });
     // One connection has no more than 64 MB of states, and one role no more than half of all.
     let codes = ones.each_mut().map(|one| loop {

@@ -118,11 +118,7 @@ fn of_one<'a>(cell: &'a [u8], alone: &'a [&'a [u8]]) -> Vec<Request<'a>> {
 }
 
 fn of_many<'a>(cells: &'a [&'a [u8]]) -> Vec<Request<'a>> {
-    let batch = Batch {
-        kind: AggregateKind::Max,
-        collation: Collation::C,
-        cells: items(cells),
-    };
+    let batch = Batch::of_cells(AggregateKind::Max, Collation::C, items(cells));
     vec![
         Request::Comparison(ComparisonRequest::Rank {
             collation: Collation::C,

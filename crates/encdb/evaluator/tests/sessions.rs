@@ -182,7 +182,7 @@ fn an_inline_session_goes_to_its_workers_by_export() {
     worker.import_session(&secret, DATABASE).unwrap();
     assert_eq!(worker.compare(&a, &b, C), Ok(Ordering::Less));
     let state = worker
-        .aggregate_step(0, AggregateKind::Sum, C, [a.as_slice(), &b].into_iter())
+        .aggregate_step(0, AggregateKind::Sum, C, [a.as_slice(), &b])
         .unwrap();
     let mut sealed = Vec::new();
     worker.aggregate_export(state, &mut sealed).unwrap();

@@ -5,17 +5,97 @@ use pgseal_value::AggregateKind;
 use super::fields::{collation, put_collation};
 use super::{opcode, Collation};
 use crate::wire::{put_bytes, Malformed, Out, Reader};
-use crate::Items;
+use crate::{Items, Program};
 
-/// Cells that come into an aggregate's state together.
+/// Values that come into an aggregate's state together: cells, or what programs make of some.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Batch<'a> {
     /// The aggregate of a state that begins.
     pub kind: AggregateKind,
     /// The collation of texts.
     pub collation: Collation<'a>,
-    /// The cells, of which none is NULL.
+    /// The programs.
+    pub programs: Items<'a>,
+    /// A byte for each value: 0 is a cell as it is, another one the number of a program, from 1 on.
+    /// Empty if all are cells.
+    pub shape: &'a [u8],
+    /// The cells of the first value, then those of the second, and so on; none is NULL.
     pub cells: Items<'a>,
+}
+
+/// A value that comes into an aggregate's state.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Input<'a> {
+    /// What a cell holds.
+    Cell(&'a [u8]),
+    /// What a program makes of cells.
+    Computed(Program<'a>, Items<'a>),
+}
+
+impl<'a> From<&'a [u8]> for Input<'a> {
+    fn from(cell: &'a [u8]) -> Self {
+        Self::Cell(cell)
+    }
+}
+
+impl<'a> Batch<'a> {
+    /// Returns the batch of cells as they are.
+    pub const fn of_cells(kind: AggregateKind, collation: Collation<'a>, cells: Items<'a>) -> Self {
+        Self {
+            kind,
+            collation,
+            programs: Items::Listed(&[]),
+            shape: &[],
+            cells,
+        }
+    }
+
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        match self.shape {
+            [] => self.cells.len(),
+            shape => shape.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the values, one after the other.
+    ///
+    /// # Errors
+    /// If the shape is not that of the cells, or names a program that is not there.
+    pub fn inputs(&self) -> Result<Vec<Input<'a>>, Malformed> {
+        if self.shape.is_empty() {
+            return match self.programs.is_empty() {
+                true => Ok(self.cells.iter().map(Input::Cell).collect()),
+                false => Err(Malformed),
+            };
+        }
+        let programs = self.programs.iter();
+        let programs: Vec<Program<'a>> = programs
+            .map(|steps| Program::parse(steps, Program::operands(steps)))
+            .collect::<Result<_, _>>()?;
+        let mut cells = self.cells;
+        let mut inputs = Vec::with_capacity(self.shape.len());
+        for number in self.shape {
+            let program = match usize::from(*number).checked_sub(1) {
+                Some(at) => Some(*programs.get(at).ok_or(Malformed)?),
+                None => None,
+            };
+            let taken = cells.take(program.map_or(1, Program::row))?;
+            inputs.push(match program {
+                Some(program) => Input::Computed(program, taken),
+                None => Input::Cell(taken.iter().next().ok_or(Malformed)?),
+            });
+        }
+        match cells.is_empty() {
+            true => Ok(inputs),
+            false => Err(Malformed),
+        }
+    }
 }
 
 /// A call about the state of an aggregate.
@@ -110,17 +190,22 @@ impl<'a> AggregateRequest<'a> {
     }
 }
 
-fn batch<'a>(reader: &mut Reader<'a>) -> Result<Batch<'a>, Malformed> {
+/// Reads a batch. Whether its shape is that of its cells is found out when it is taken apart.
+pub(super) fn batch<'a>(reader: &mut Reader<'a>) -> Result<Batch<'a>, Malformed> {
     Ok(Batch {
         kind: AggregateKind::from_byte(reader.u8()?).ok_or(Malformed)?,
         collation: collation(reader)?,
+        programs: Items::read(reader)?,
+        shape: reader.bytes()?,
         cells: Items::read(reader)?,
     })
 }
 
-fn put_batch(into: &mut impl Out, batch: Batch<'_>) {
+pub(super) fn put_batch(into: &mut impl Out, batch: Batch<'_>) {
     into.push(batch.kind as u8);
     put_collation(into, batch.collation);
+    batch.programs.write(into);
+    put_bytes(into, batch.shape);
     batch.cells.write(into);
 }
 

@@ -1,8 +1,10 @@
 //! Questions about many cells at once. Each cell is answered as if it had been asked about alone,
 //! so a question of this kind needs no right of its own and shows nothing more.
 
+use super::aggregate::{batch, put_batch};
 use super::fields::{collation, matching, put_collation, put_matching};
-use super::{opcode, Collation, Matching};
+use super::{opcode, Batch, Collation, Matching};
+use crate::response::in_parts;
 use crate::wire::{put_bytes, Malformed, Out, Reader};
 use crate::{Filter, FilterScope, Items, Program};
 
@@ -38,6 +40,14 @@ pub enum EachRequest<'a> {
         /// NULL.
         operands: Items<'a>,
     },
+    /// Aggregates the values of many groups, whose states are all in this request; each is answered
+    /// by `Cell` or `Null`.
+    Aggregate {
+        /// The number of each group's values, as 4 bytes each.
+        counts: &'a [u8],
+        /// The values of the first group, then those of the second, and so on.
+        batch: Batch<'a>,
+    },
     /// Asks which rows a filter lets through; each is answered by `Filtered`.
     Filter {
         /// The conditions.
@@ -64,6 +74,7 @@ impl<'a> EachRequest<'a> {
                 texts: Items::read(reader)?,
             },
             opcode::EACH_COMPUTE => compute(reader)?,
+            opcode::EACH_AGGREGATE => aggregate(reader)?,
             opcode::EACH_FILTER => filter(reader)?,
             _ => return Err(Malformed),
         })
@@ -76,6 +87,7 @@ impl<'a> EachRequest<'a> {
             | Self::Tag(items)
             | Self::Like { texts: items, .. } => items.len(),
             Self::Compute { program, operands } => operands.len() / program.row(),
+            Self::Aggregate { counts, .. } => counts.len() / size_of::<u32>(),
             Self::Filter { columns, cells, .. } => cells.len() / usize::from((*columns).max(1)),
         };
         u32::try_from(count).unwrap_or(u32::MAX)
@@ -111,6 +123,11 @@ impl<'a> EachRequest<'a> {
                 into.push(opcode::EACH_COMPUTE);
                 put_bytes(into, program.bytes());
                 operands.write(into);
+            }
+            Self::Aggregate { counts, batch } => {
+                into.push(opcode::EACH_AGGREGATE);
+                put_bytes(into, counts);
+                put_batch(into, batch);
             }
             Self::Filter {
                 filter,
@@ -153,6 +170,29 @@ fn compute<'a>(reader: &mut Reader<'a>) -> Result<EachRequest<'a>, Malformed> {
         Some(0) => Ok(EachRequest::Compute { program, operands }),
         _ => Err(Malformed),
     }
+}
+
+/// Reads groups that have all the values, each at least one.
+fn aggregate<'a>(reader: &mut Reader<'a>) -> Result<EachRequest<'a>, Malformed> {
+    let counts = in_parts(reader.bytes()?, size_of::<u32>())?;
+    let batch = batch(reader)?;
+    let mut left = batch.len();
+    for count in counts_of(counts) {
+        let rest = left.checked_sub(count).filter(|_| count > 0);
+        left = rest.ok_or(Malformed)?;
+    }
+    match left {
+        0 => Ok(EachRequest::Aggregate { counts, batch }),
+        _ => Err(Malformed),
+    }
+}
+
+/// Returns the numbers that are packed in the counts of [`EachRequest::Aggregate`].
+pub fn counts_of(packed: &[u8]) -> impl Iterator<Item = usize> + use<'_> {
+    let (counts, _) = packed.as_chunks::<4>();
+    counts
+        .iter()
+        .map(|count| usize::try_from(u32::from_le_bytes(*count)).unwrap_or(usize::MAX))
 }
 
 /// Reads a filter and the cells of whole rows.

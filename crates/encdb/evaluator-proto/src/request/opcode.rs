@@ -35,3 +35,4 @@ pub const EACH_TAG: u8 = 0x51;
 pub const EACH_LIKE: u8 = 0x52;
 pub const EACH_COMPUTE: u8 = 0x53;
 pub const EACH_FILTER: u8 = 0x54;
+pub const EACH_AGGREGATE: u8 = 0x55;

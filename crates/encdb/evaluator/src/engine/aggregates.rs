@@ -6,12 +6,14 @@
 //! sorting does. sum and avg need a grant, and their result is derived. Which right it is the state
 //! says, never the request: one that names another kind or collation finds no state.
 
+mod inputs;
+
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use pgseal_cell::grant::Operation;
 use pgseal_cell::{DataKeyId, Mode};
-use pgseal_evaluator_proto::{Collation, Refusal};
+use pgseal_evaluator_proto::{Collation, Input, Refusal};
 use pgseal_value::{Aggregate, AggregateKind, Collate, Value, C};
 
 use super::access::Access;
@@ -142,9 +144,11 @@ impl Connection {
         state: u64,
         kind: AggregateKind,
         collation: CollationId,
-        cells: impl Iterator<Item = &'c [u8]> + Clone,
+        inputs: impl IntoIterator<Item = impl Into<Input<'c>>>,
     ) -> Result<u64, Refusal> {
-        let stepped = self.stepped(state, kind, collation, cells)?;
+        let inputs: Vec<Input<'c>> = inputs.into_iter().map(Into::into).collect();
+        let stepped = self.stepped(state, kind, collation, &inputs)?;
+        let stepped = stepped.ok_or(Refusal::MalformedRequest)?;
         if state == 0 {
             return self.states.add(stepped);
         }
@@ -152,31 +156,32 @@ impl Connection {
         Ok(state)
     }
 
-    /// The state of this handle, 0 for a new one, which is nobody's any more, with these cells.
-    fn stepped<'c>(
+    /// The state of this handle, 0 for a new one, which is nobody's any more, with these values;
+    /// none if there was no state and all values are NULL.
+    fn stepped(
         &mut self,
         state: u64,
         kind: AggregateKind,
         collation: CollationId,
-        cells: impl Iterator<Item = &'c [u8]> + Clone,
-    ) -> Result<State, Refusal> {
+        inputs: &[Input<'_>],
+    ) -> Result<Option<State>, Refusal> {
         self.begin_operation()?;
         let mut state = match state {
             0 => None,
             handle => {
-                let view = &self.access.view;
-                cells.clone().try_for_each(|cell| view.check_key(cell))?;
+                self.check_keys(inputs)?;
                 let state = self.states.take(handle)?;
-                // Where no cell comes none is compared, and a collation need not be named.
-                let collation = cells.clone().next().map_or(state.collation, |_| collation);
+                // Where no value comes none is compared, and a collation need not be named.
+                let collation = inputs.first().map_or(state.collation, |_| collation);
                 Some(state.asked_as(kind, collation)?)
             }
         };
-        let mut asked = None;
-        for cell in cells {
-            self.step(&mut state, kind, collation, cell, &mut asked)?;
-        }
-        state.ok_or(Refusal::MalformedRequest)
+        self.keep_same(inputs);
+        // A scan would push all else out of the cache.
+        self.cells.are_passing(true);
+        let taken = self.take_inputs(&mut state, (kind, collation), inputs);
+        self.cells.are_passing(false);
+        taken.map(|()| state)
     }
 
     /// `asked`: whose use was allowed in this request, so that a batch is one use of a grant.
@@ -199,15 +204,7 @@ impl Connection {
             }
         };
         let origin = opened.origin();
-        let permit = match asked {
-            Some((before, permit)) if *before == origin => permit,
-            _ => {
-                let met = state.as_ref().map_or(&[][..], |state| &state.origins);
-                let met = [met, &[origin]].concat();
-                let permit = self.access.may_aggregate(kind, &met)?;
-                &mut asked.insert((origin, permit)).1
-            }
-        };
+        let permit = self.access.permit_of(state, kind, opened, asked)?;
         if is_extreme(kind) {
             self.access.counts.cell(Asked::Ranked, origin.key);
         }
@@ -259,11 +256,25 @@ impl Connection {
         state: u64,
         kind: AggregateKind,
         collation: CollationId,
-        cells: impl Iterator<Item = &'c [u8]> + Clone,
+        inputs: impl IntoIterator<Item = impl Into<Input<'c>>>,
         into: &mut Vec<u8>,
     ) -> Result<bool, Refusal> {
-        let state = self.stepped(state, kind, collation, cells)?;
-        self.finish(&state, into)
+        let inputs: Vec<Input<'c>> = inputs.into_iter().map(Into::into).collect();
+        self.end_of(state, (kind, collation), &inputs, into)
+    }
+
+    /// Ends a state as [`Connection::aggregate_end`] does.
+    pub(super) fn end_of(
+        &mut self,
+        state: u64,
+        (kind, collation): (AggregateKind, CollationId),
+        inputs: &[Input<'_>],
+        into: &mut Vec<u8>,
+    ) -> Result<bool, Refusal> {
+        match self.stepped(state, kind, collation, inputs)? {
+            Some(state) => self.finish(&state, into),
+            None => Ok(false),
+        }
     }
 
     fn finish(&mut self, state: &State, into: &mut Vec<u8>) -> Result<bool, Refusal> {
@@ -356,6 +367,27 @@ impl Access {
         match is_extreme(kind) {
             true => self.may_compare(origins),
             false => self.may_sum(origins),
+        }
+    }
+
+    /// Asks whether a value may come into a state; `asked` is whose use was allowed before in this
+    /// request, so that a batch is one use of a grant.
+    fn permit_of<'p>(
+        &mut self,
+        state: &Option<State>,
+        kind: AggregateKind,
+        opened: &Opened,
+        asked: &'p mut Option<(Origin, Permit)>,
+    ) -> Result<&'p Permit, Refusal> {
+        let origin = opened.origin();
+        if !matches!(asked, Some((before, _)) if *before == origin) {
+            let met = state.as_ref().map_or(&[][..], |state| &state.origins);
+            let met = [met, &[origin]].concat();
+            *asked = Some((origin, self.may_aggregate(kind, &met)?));
+        }
+        match asked {
+            Some((_, permit)) => Ok(permit),
+            None => Err(Refusal::MalformedRequest),
         }
     }
 

@@ -223,7 +223,7 @@ impl Connection {
 
     fn take_batch(&mut self, state: u64, batch: Batch<'_>) -> Result<u64, Refusal> {
         let collation = self.collation(batch.collation)?;
-        self.aggregate_step(state, batch.kind, collation, batch.cells.iter())
+        self.aggregate_step(state, batch.kind, collation, batch.inputs()?)
     }
 
     /// Appends the cell of a result; false if there is none.
@@ -237,12 +237,12 @@ impl Connection {
         match stays {
             false => {
                 let collation = self.collation(batch.collation)?;
-                self.aggregate_end(state, batch.kind, collation, batch.cells.iter(), out)
+                self.aggregate_end(state, batch.kind, collation, batch.inputs()?, out)
             }
             // No caller would know the number of a state that begins here.
             true if state == 0 => Err(Refusal::UnknownState),
             true => {
-                if !batch.cells.is_empty() {
+                if !batch.is_empty() {
                     self.take_batch(state, batch)?;
                 }
                 self.aggregate_finish(state, out)

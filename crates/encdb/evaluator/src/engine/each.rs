@@ -2,7 +2,9 @@
 //! same rights asked and the same uses counted. What is refused is left out of the answer, and is
 //! refused, and counted, when it is asked for alone.
 
-use pgseal_evaluator_proto::{EachRequest, FilterScope, Items, Program, Refusal, Response};
+use pgseal_evaluator_proto::{
+    counts_of, Batch, EachRequest, FilterScope, Items, Program, Refusal, Response,
+};
 
 use super::counts::Asked;
 use super::texts::Growth;
@@ -58,6 +60,9 @@ impl Connection {
             EachRequest::Compute { program, operands } => {
                 self.compute_each(program, operands, into);
             }
+            EachRequest::Aggregate { counts, batch } => {
+                self.aggregate_each(counts, batch, into)?;
+            }
             EachRequest::Filter {
                 filter,
                 collations,
@@ -90,7 +95,10 @@ impl Connection {
 
     fn compute_each(&mut self, program: Program<'_>, operands: Items<'_>, into: &mut Vec<u8>) {
         let operands: Vec<&[u8]> = operands.iter().collect();
-        self.keep_constants(&operands, program.row());
+        let mut rows = operands.chunks_exact(program.row());
+        if let (Some(first), Some(next)) = (rows.next(), rows.next()) {
+            self.keep_constants(first.iter().copied().zip(next.iter().copied()));
+        }
         let mut cell = Vec::new();
         self.growth = Growth::of_request();
         for row in operands.chunks_exact(program.row()) {
@@ -104,12 +112,35 @@ impl Connection {
         }
     }
 
-    /// Keeps the operands that are the same in the first rows, and so, very likely, in all.
-    fn keep_constants(&mut self, operands: &[&[u8]], row: usize) {
-        let Some((first, others)) = operands.split_at_checked(row) else {
-            return;
-        };
-        for (cell, next) in first.iter().zip(others) {
+    /// Aggregates each group as [`Connection::aggregate_end`] does, without a state before.
+    fn aggregate_each(
+        &mut self,
+        counts: &[u8],
+        batch: Batch<'_>,
+        into: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        let collation = self.collation(batch.collation)?;
+        let inputs = batch.inputs()?;
+        let (mut rest, mut result) = (&inputs[..], Vec::new());
+        for count in counts_of(counts) {
+            let (group, others) = rest
+                .split_at_checked(count)
+                .ok_or(Refusal::MalformedRequest)?;
+            rest = others;
+            result.clear();
+            let made = self.end_of(0, (batch.kind, collation), group, &mut result);
+            let answer = made.map(|there| match there {
+                true => Response::Cell(&result),
+                false => Response::Null,
+            });
+            Response::encode_item(answer.as_ref().map_err(|refusal| *refusal), into);
+        }
+        Ok(())
+    }
+
+    /// Keeps the operands that are the same in the first two rows, and so, very likely, in all.
+    pub(super) fn keep_constants<'c>(&mut self, rows: impl Iterator<Item = (&'c [u8], &'c [u8])>) {
+        for (cell, next) in rows {
             if cell == next {
                 self.cells.keep(&self.access.view, cell);
             }

@@ -57,6 +57,17 @@ impl Connection {
         operands: Items<'_>,
         into: &mut Vec<u8>,
     ) -> Result<bool, Refusal> {
+        let made = self.compute_value(program, operands)?;
+        self.seal_if_any(made, into)
+    }
+
+    /// Computes a program as [`Connection::compute_row`] does, without sealing its result; none is
+    /// NULL.
+    pub(super) fn compute_value(
+        &mut self,
+        program: Program<'_>,
+        operands: Items<'_>,
+    ) -> Result<Option<Made>, Refusal> {
         self.begin_operation()?;
         let (mut operands, mut stack) = (operands.iter(), Stack::new());
         for step in program.steps() {
@@ -102,8 +113,8 @@ impl Connection {
             stack.push(made.map(Operand::Made));
         }
         match stack.pop().flatten() {
-            Some(Operand::Made(made)) => self.seal_if_any(Some(made), into),
-            _ => Ok(false),
+            Some(Operand::Made(made)) => Ok(Some(made)),
+            _ => Ok(None),
         }
     }
 

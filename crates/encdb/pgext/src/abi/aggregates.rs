@@ -13,6 +13,9 @@ use crate::shell::Failure;
 pub struct PgsealBatch {
     kind: u8,
     locale: *const c_char,
+    programs: *const PgsealBytes,
+    nprograms: usize,
+    shape: PgsealBytes,
     cells: *const PgsealBytes,
     ncells: usize,
 }
@@ -22,12 +25,14 @@ impl PgsealBatch {
     ///
     /// # Safety
     /// Its cells and its locale are readable, as the header demands.
-    unsafe fn with<T>(
+    pub(super) unsafe fn with<T>(
         &self,
         used: impl FnOnce(Batch<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         // SAFETY: cells and locale are readable during the call, by this function's contract.
         let (cells, collation) = unsafe { (list(self.cells, self.ncells)?, locale(self.locale)?) };
+        // SAFETY: the programs are readable during the call, by this function's contract.
+        let programs = unsafe { list(self.programs, self.nprograms)? };
         used(Batch {
             kind: match self.kind {
                 b'a' => AggregateKind::Avg,
@@ -36,6 +41,9 @@ impl PgsealBatch {
                 _ => AggregateKind::Sum,
             },
             collation,
+            programs: Items::Listed(&programs),
+            // SAFETY: the shape is readable during the call, by this function's contract.
+            shape: unsafe { self.shape.get() },
             cells: Items::Listed(&cells),
         })
     }

@@ -6,6 +6,7 @@ use pgseal_evaluator_proto::{
     EachRequest, Filter, FilterScope, Items, Program, Refusal, Request, Response,
 };
 
+use super::aggregates::PgsealBatch;
 use super::{list, locale, matching, report, shell, PgsealBytes};
 use crate::shell::Failure;
 
@@ -134,14 +135,34 @@ interface! {
         let outcome = list(operands, noperands.saturating_mul(nrows)).and_then(|operands| {
             let operands = Items::Listed(&operands);
             each(EachRequest::Compute { program, operands }, nrows, |at, answer| {
-                let (cell, told) = match answer {
-                    None => (&[][..], 0),
-                    Some(Response::Null) => (&[][..], 1),
-                    Some(Response::Cell(cell)) => (cell, 1),
-                    Some(_) => return false,
+                let Some(computed) = computed(answer) else {
+                    return false;
                 };
-                results.add(at).write(PgsealComputed { cell: cell.into(), told });
+                results.add(at).write(computed);
                 true
+            })
+        });
+        report(shell(), outcome)
+    }
+
+    /// Aggregates the cells of many groups. The results lie in the answer, until the next call.
+    fn pgseal_aggregate_each(
+        batch: *const PgsealBatch,
+        counts: *const u32,
+        ngroups: usize,
+        results: *mut PgsealComputed,
+    ) -> c_int {
+        let counts = (0..ngroups).flat_map(|at| counts.add(at).read().to_le_bytes());
+        let packed: Vec<u8> = counts.collect();
+        let outcome = (*batch).with(|batch| {
+            let counts = &packed[..];
+            let request = EachRequest::Aggregate { counts, batch };
+            each(request, ngroups, |at, answer| match computed(answer) {
+                Some(computed) => {
+                    results.add(at).write(computed);
+                    true
+                }
+                None => false,
             })
         });
         report(shell(), outcome)
@@ -167,6 +188,20 @@ interface! {
         });
         report(shell(), outcome)
     }
+}
+
+/// Returns what C gets of an answer to one of many; none if it is of another kind.
+fn computed(answer: Option<Response<'_>>) -> Option<PgsealComputed> {
+    let (cell, told) = match answer {
+        None => (&[][..], 0),
+        Some(Response::Null) => (&[][..], 1),
+        Some(Response::Cell(cell)) => (cell, 1),
+        Some(_) => return None,
+    };
+    Some(PgsealComputed {
+        cell: cell.into(),
+        told,
+    })
 }
 
 /// Asks about the rows of a filter.
