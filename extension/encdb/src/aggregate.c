@@ -19,7 +19,7 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-#define BATCH_BYTES		32768
+#define BATCH_BYTES		16384
 #define FIRST_BYTES		256		/* a query may have many groups of few rows */
 
 /* What another process gets of a state */
@@ -104,13 +104,19 @@ EncdbAggregateCollect(AggregateState *state, PgsealBytes value)
 
 	if (state->nvalues == BATCH || state->used + len > BATCH_BYTES)
 		EncdbAggregateFlush(state);
+	/* Not copied: a group would keep room for it */
+	if (len > BATCH_BYTES)
+	{
+		PgsealBatch batch = encdb_aggregate_alone(state, value);
+
+		ENCDB_CALL(pgseal_aggregate_step(&state->number, &batch));
+		return;
+	}
 	EncdbAggregateReserve(state, sizeof(len) + len);
 	memcpy(state->bytes + state->used, &len, sizeof(len));
 	memcpy(state->bytes + state->used + sizeof(len), value.data, len);
 	state->used += sizeof(len) + len;
 	state->nvalues++;
-	if (len > BATCH_BYTES)
-		EncdbAggregateFlush(state);
 }
 
 static Datum

@@ -53,6 +53,7 @@ extern PgsealBytes encdb_aggregate_next(const uint8 **next);
 extern bool encdb_aggregate_add(AggregateValues *values, const AggregateState *state);
 extern PgsealBatch encdb_aggregate_batch(const AggregateValues *values, char kind, const char *locale);
 extern PgsealBatch encdb_aggregate_collected(const AggregateState *state);
+extern PgsealBatch encdb_aggregate_alone(const AggregateState *state, PgsealBytes value);
 
 /* aggregate_groups.c */
 extern void encdb_aggregate_enlist(AggregateState *state);

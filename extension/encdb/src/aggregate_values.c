@@ -87,16 +87,35 @@ encdb_aggregate_batch(const AggregateValues *values, char kind, const char *loca
 	return (PgsealBatch) {kind, locale, values->programs, values->nprograms, shape, values->cells, values->ncells};
 }
 
-/* The values of one state, until the next call */
-PgsealBatch
-encdb_aggregate_collected(const AggregateState *state)
+/* No values yet, until the next call */
+static AggregateValues *
+NoValues(void)
 {
 	static AggregateValues values;
 
 	values.nprograms = 0;
 	values.nvalues = 0;
 	values.ncells = 0;
-	if (!encdb_aggregate_add(&values, state))
+	return &values;
+}
+
+/* The values of one state, until the next call */
+PgsealBatch
+encdb_aggregate_collected(const AggregateState *state)
+{
+	AggregateValues *values = NoValues();
+
+	if (!encdb_aggregate_add(values, state))
 		elog(ERROR, "an aggregate has collected too much");
-	return encdb_aggregate_batch(&values, state->kind, state->locale);
+	return encdb_aggregate_batch(values, state->kind, state->locale);
+}
+
+/* One value, which no state has collected, until the next call */
+PgsealBatch
+encdb_aggregate_alone(const AggregateState *state, PgsealBytes value)
+{
+	AggregateValues *values = NoValues();
+
+	(void) AddValue(values, value);
+	return encdb_aggregate_batch(values, state->kind, state->locale);
 }

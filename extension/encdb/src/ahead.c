@@ -63,6 +63,15 @@ EncdbAheadOpen(Ahead *node, MemoryContext query)
 	MemoryContextRegisterResetCallback(query, &node->closed);
 }
 
+/* A slot for rows as the node keeps them, beside the one that it gives them in */
+TupleTableSlot *
+encdb_ahead_slot(const Ahead *node)
+{
+	TupleDesc	columns = node->scan.ss.ss_ScanTupleSlot->tts_tupleDescriptor;
+
+	return ExecInitExtraTupleSlot(node->scan.ss.ps.state, columns, &TTSOpsHeapTuple);
+}
+
 static void
 EncdbAheadBegin(CustomScanState *scan, EState *estate, int eflags)
 {

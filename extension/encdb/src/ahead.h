@@ -64,6 +64,7 @@ typedef struct Ahead
 /* ahead.c */
 extern Ahead *encdb_ahead_open;
 extern void encdb_ahead_forget_answers(Ahead *node);
+extern TupleTableSlot *encdb_ahead_slot(const Ahead *node);
 
 /* Whether anything may be known of a cell. Where the evaluator is in this process, nothing is asked ahead */
 static inline bool

@@ -3,8 +3,8 @@
  *	  The filters of rows that were read ahead: one request says of each row how far it gets through the conditions that the
  *	  evaluator can decide by itself.
  *
- * 1. A filter goes into the request if it is made of comparisons and matches of the row's cells with each other, and with
- *	  what is the same for all rows, by AND, OR, NOT and IN. The others are evaluated here, for rows that got through.
+ * 1. A filter goes into the request if it is made of comparisons and matches of the row's cells, and of what programs
+ *	  (expression.c) make of them, with each other and with what is the same for all rows, by AND, OR, NOT and IN. The others are evaluated here, for rows that got through.
  * 2. A row whose outcome is not told is evaluated here from the first filter on, and asked about alone: what is refused is
  *	  raised then. So is one with a cell that is stored outside its row.
  * 3. What is the same for all rows is computed when the first rows of a scan come, and again when the scan begins anew. As
@@ -23,6 +23,7 @@
 #include "utils/memutils.h"
 
 #define MAX_COLUMNS		16
+#define MAX_PROGRAMS	16
 #define MAX_CONSTANTS	96
 #define MAX_COLLATIONS	8
 
@@ -53,6 +54,8 @@ typedef struct Maker
 	AttrNumber	columns[MAX_COLUMNS];
 	int			nconstants;
 	Node	   *constants[MAX_CONSTANTS];
+	int			nprograms;
+	StringInfoData programs[MAX_PROGRAMS];
 	int			ncollations;
 	const char *collations[MAX_COLLATIONS];
 } Maker;
@@ -62,9 +65,12 @@ struct AheadFilter
 	PgsealFilter request;
 	int			nconditions;
 	AttrNumber	columns[MAX_COLUMNS];
+	AttrNumber	last;			/* of these */
+	TupleTableSlot *slot;		/* of the row whose cells are taken */
 	Node	   *expressions[MAX_CONSTANTS];
 	ExprState  *constants[MAX_CONSTANTS];
 	PgsealBytes values[MAX_CONSTANTS];
+	PgsealBytes programs[MAX_PROGRAMS];
 	PgsealBytes collations[MAX_COLLATIONS];
 	ExprState  *others;			/* the filters that did not go into it, or NULL */
 	MemoryContext context;		/* of the values */
@@ -108,17 +114,22 @@ IsSame(Node *node)
 }
 
 static bool
-PutConstant(Maker *maker, Node *node)
+PutConstant(Maker *maker, StringInfo bytes, Node *node)
 {
-	if (maker->nconstants == MAX_CONSTANTS)
+	int			at = 0;
+
+	while (at < maker->nconstants && !equal(maker->constants[at], node))
+		at++;
+	if (at == MAX_CONSTANTS)
 		return false;
-	appendStringInfoChar(&maker->bytes, (char) (PGSEAL_CONSTANT | maker->nconstants));
-	maker->constants[maker->nconstants++] = node;
+	maker->constants[at] = node;
+	maker->nconstants = Max(maker->nconstants, at + 1);
+	appendStringInfoChar(bytes, (char) (PGSEAL_CONSTANT | at));
 	return true;
 }
 
 static bool
-PutColumn(Maker *maker, AttrNumber column)
+PutColumn(Maker *maker, StringInfo bytes, AttrNumber column)
 {
 	int			at = 0;
 
@@ -128,20 +139,70 @@ PutColumn(Maker *maker, AttrNumber column)
 		return false;
 	maker->columns[at] = column;
 	maker->ncolumns = Max(maker->ncolumns, at + 1);
-	appendStringInfoChar(&maker->bytes, (char) at);
+	appendStringInfoChar(bytes, (char) at);
+	return true;
+}
+
+/* A column of the row, or what is the same for all rows */
+static bool
+PutCell(Maker *maker, StringInfo bytes, Node *node)
+{
+	if (IsA(node, Var))
+	{
+		Var		   *column = (Var *) node;
+
+		return column->varno == maker->relation && column->varattno > 0 && PutColumn(maker, bytes, column->varattno);
+	}
+	return IsSame(node) && PutConstant(maker, bytes, node);
+}
+
+/* The number of a program, which is added if it is another one; -1: there are too many */
+static int
+NumberOf(Maker *maker, StringInfo program)
+{
+	int			at = 0;
+
+	while (at < maker->nprograms &&
+		   (maker->programs[at].len != program->len || memcmp(maker->programs[at].data, program->data, program->len) != 0))
+		at++;
+	if (at == MAX_PROGRAMS)
+		return -1;
+	maker->programs[at] = *program;
+	maker->nprograms = Max(maker->nprograms, at + 1);
+	return at;
+}
+
+static bool
+PutComputed(Maker *maker, Node *node)
+{
+	StringInfoData steps;
+	StringInfoData program;
+	List	   *operands;
+	ListCell   *cell;
+	int			number;
+
+	if (!encdb_expression_steps(node, &steps, &operands))
+		return false;
+	initStringInfo(&program);
+	appendStringInfoChar(&program, (char) list_length(operands));
+	foreach(cell, operands)
+		if (!PutCell(maker, &program, lfirst(cell)))
+			return false;
+	appendBinaryStringInfo(&program, steps.data, steps.len);
+	number = NumberOf(maker, &program);
+	if (number < 0)
+		return false;
+	appendStringInfoChar(&maker->bytes, (char) (PGSEAL_COMPUTED | number));
 	return true;
 }
 
 static bool
 PutOperand(Maker *maker, Node *node)
 {
-	if (IsA(node, Var))
-	{
-		Var		   *column = (Var *) node;
-
-		return column->varno == maker->relation && column->varattno > 0 && PutColumn(maker, column->varattno);
-	}
-	return IsSame(node) && PutConstant(maker, node);
+	/* What is computed of nothing but what is the same is computed once */
+	if (IsA(node, Var) || IsSame(node))
+		return PutCell(maker, &maker->bytes, node);
+	return PutComputed(maker, node);
 }
 
 /* Puts the number of a locale; C has none */
@@ -288,19 +349,25 @@ TryCondition(Maker *maker, Node *filter)
 }
 
 static AheadFilter *
-Finish(const Maker *maker, int nconditions, List *others)
+Finish(const Maker *maker, int nconditions, List *others, TupleTableSlot *slot)
 {
 	AheadFilter *filter = palloc0(sizeof(AheadFilter));
 
 	filter->nconditions = nconditions;
+	filter->slot = slot;
 	memcpy(filter->columns, maker->columns, sizeof(filter->columns));
+	for (int i = 0; i < maker->ncolumns; i++)
+		filter->last = Max(filter->last, maker->columns[i]);
 	memcpy(filter->expressions, maker->constants, sizeof(filter->expressions));
 	for (int i = 0; i < maker->nconstants; i++)
 		filter->constants[i] = ExecInitExpr((Expr *) maker->constants[i], maker->parent);
+	for (int i = 0; i < maker->nprograms; i++)
+		filter->programs[i] = (PgsealBytes) {(const uint8 *) maker->programs[i].data, (size_t) maker->programs[i].len};
 	for (int i = 0; i < maker->ncollations; i++)
 		filter->collations[i] = (PgsealBytes) {(const uint8 *) pstrdup(maker->collations[i]), strlen(maker->collations[i])};
 	filter->request = (PgsealFilter) {
 		.conditions = {(const uint8 *) maker->bytes.data, (size_t) maker->bytes.len},
+		.programs = filter->programs,.nprograms = maker->nprograms,
 		.collations = filter->collations,.ncollations = maker->ncollations,
 		.constants = filter->values,.nconstants = maker->nconstants,
 		.columns = (uint8) maker->ncolumns,
@@ -329,7 +396,9 @@ encdb_ahead_filter_begin(Ahead *node)
 		else
 			others = lappend(others, lfirst(cell));
 	}
-	return nconditions > 0 ? Finish(&maker, nconditions, others) : NULL;
+	if (nconditions == 0)
+		return NULL;
+	return Finish(&maker, nconditions, others, encdb_ahead_slot(node));
 }
 
 /* What is the same for all rows may be another now */
@@ -382,17 +451,25 @@ Compute(Ahead *node, AheadFilter *filter)
 	filter->is_computed = true;
 }
 
-/* The cells of a row; false: one is stored outside of it */
+/* The cells of a row, which is taken apart once for all of them; false: one is stored outside of it */
 static bool
 TakeCells(const Ahead *node, const AheadFilter *filter, int row, PgsealBytes *cells)
 {
-	bool		is_null;
+	TupleTableSlot *slot = filter->slot;
 
+	ExecStoreHeapTuple(node->rows[row], slot, false);
+	slot_getsomeattrs(slot, filter->last);
 	for (int i = 0; i < filter->request.columns; i++)
 	{
+		int			column = filter->columns[i] - 1;
+		Cell	   *cell = (Cell *) DatumGetPointer(slot->tts_values[column]);
+
 		cells[i] = (PgsealBytes) {NULL, 0};
-		if (!encdb_ahead_cell(node, row, filter->columns[i] - 1, &cells[i], &is_null) && !is_null)
+		if (slot->tts_isnull[column])
+			continue;
+		if (VARATT_IS_EXTERNAL(cell) || VARATT_IS_COMPRESSED(cell))
 			return false;
+		cells[i] = CellBytes(cell);
 	}
 	return true;
 }

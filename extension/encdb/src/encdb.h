@@ -192,6 +192,9 @@ extern const TextFunction *encdb_text_function(PGFunction function);
 extern int	encdb_text_operands(const TextFunction *function, int narguments);
 extern bool encdb_text_step(const TextFunction *function, List *arguments, Oid collation, StringInfo steps);
 
+/* expression.c */
+extern bool encdb_expression_steps(Node *node, StringInfo steps, List **operands);
+
 /* stored.c */
 extern void encdb_stored_init(void);
 

@@ -248,6 +248,25 @@ EncdbExpressionReplacement(Program *program, const FuncExpr *call)
 								 call->inputcollid, COERCE_EXPLICIT_CALL);
 }
 
+/* The steps and the operands of a call that was compiled, or of one that stayed alone; false: it is none */
+bool
+encdb_expression_steps(Node *node, StringInfo steps, List **operands)
+{
+	Program		program = {InvalidOid};
+	Call		call;
+
+	if (!IsA(node, FuncExpr) && !IsA(node, OpExpr))
+		return false;
+	program.support = get_func_support(IsA(node, FuncExpr) ? ((FuncExpr *) node)->funcid : ((OpExpr *) node)->opfuncid);
+	if (!OidIsValid(program.support) || !EncdbExpressionCall(&program, node, &call))
+		return false;
+	initStringInfo(&program.steps);
+	TakeInCall(&program, &call);
+	*steps = program.steps;
+	*operands = program.operands;
+	return !IsTooLarge(&program) && !program.reorders;
+}
+
 /* Whether these steps give NULL for NULL alone, and nothing but numbers */
 static bool
 AreArithmetic(const char *steps)

@@ -231,16 +231,20 @@ extern int	pgseal_compute_each(PgsealBytes program, const PgsealBytes *operands,
 /*
  * Conditions on the cells of a row, each in prefix notation. A comparison is its sign, two operands and a collation:
  * = ! < l > g are =, <>, <, <=, > and >=. L is LIKE and S starts_with, with two operands; I is ILIKE, with a collation, too.
- * & and | are AND and OR, with the number of the conditions that follow; ~ is NOT. An operand is the number of a column, or
- * PGSEAL_CONSTANT and that of a constant; a cell without bytes is NULL. A collation is 0 for C, or its number from 1 on.
+ * & and | are AND and OR, with the number of the conditions that follow; ~ is NOT. An operand is the number of a column,
+ * PGSEAL_COMPUTED and that of a program, or PGSEAL_CONSTANT and that of a constant; a cell without bytes is NULL. A collation
+ * is 0 for C, or its number from 1 on.
  */
 #define PGSEAL_CONSTANT		0x80
+#define PGSEAL_COMPUTED		0x40
 #define PGSEAL_MOST_FILTER	2048	/* bytes */
 #define PGSEAL_MOST_DEPTH	16		/* of conditions in each other */
 
 typedef struct PgsealFilter
 {
 	PgsealBytes conditions;
+	const PgsealBytes *programs;	/* the number of the operands, the operands, and the steps of each */
+	size_t		nprograms;
 	const PgsealBytes *collations;	/* names */
 	size_t		ncollations;
 	const PgsealBytes *constants;

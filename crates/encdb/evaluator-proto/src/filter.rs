@@ -12,14 +12,17 @@
 //! | `\|` | a number, so many conditions | OR |
 //! | `~` | a condition | NOT |
 //!
-//! An operand is a byte: the number of a column, or 128 and the number of a constant. A collation
-//! is a byte: 0 is C, another one the number of a name, from 1 on.
+//! An operand is a byte: the number of a column, 64 and the number of a program, or 128 and the
+//! number of a constant. A collation is a byte: 0 is C, another one the number of a name, from 1 on.
+//!
+//! A program is `number of operands u8 | operands | steps`; its operands are columns and constants.
 //!
 //! Invariant: a [`Filter`] has at least one condition, and each of its numbers is that of something
 //! that the request has.
 
 use crate::request::{Collation, Matching};
 use crate::wire::{Malformed, Reader};
+use crate::{Items, Program};
 
 /// The most bytes of a filter.
 const MAX_BYTES: usize = 2048;
@@ -27,6 +30,8 @@ const MAX_BYTES: usize = 2048;
 const MAX_DEPTH: usize = 16;
 /// The bit of an operand that is a constant.
 const CONSTANT: u8 = 0x80;
+/// The bit of an operand that is computed.
+const COMPUTED: u8 = 0x40;
 
 /// What two cells are compared for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +81,19 @@ impl Comparison {
 pub enum FilterOperand {
     /// The cell of the row in this column.
     Column(u8),
+    /// What a program makes of cells of the row.
+    Computed(u8),
     /// A cell that is the same for all rows.
     Constant(u8),
+}
+
+/// A program of a filter, and what it is applied to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FilterProgram<'a> {
+    /// The steps.
+    pub program: Program<'a>,
+    /// Columns and constants.
+    pub operands: Vec<FilterOperand>,
 }
 
 /// A condition; it is true, false or, because of NULL, neither.
@@ -118,8 +134,36 @@ pub struct FilterScope<'a> {
     pub columns: usize,
     /// The number of constants.
     pub constants: usize,
+    /// The programs.
+    pub programs: Items<'a>,
     /// The names of collations.
-    pub collations: crate::Items<'a>,
+    pub collations: Items<'a>,
+}
+
+impl<'a> FilterScope<'a> {
+    /// Returns the programs, in their order.
+    ///
+    /// # Errors
+    /// If one is malformed, or names what is not in the scope.
+    pub fn programs(&self) -> Result<Vec<FilterProgram<'a>>, Malformed> {
+        let columns = FilterScope {
+            programs: Items::Listed(&[]),
+            ..*self
+        };
+        let programs = self.programs.iter();
+        programs.map(|item| program(item, &columns)).collect()
+    }
+}
+
+fn program<'a>(item: &'a [u8], scope: &FilterScope<'a>) -> Result<FilterProgram<'a>, Malformed> {
+    let mut reader = Reader::new(item);
+    let count = reader.u8()?;
+    let operands = (0..count).map(|_| operand(&mut reader, scope));
+    let operands = operands.collect::<Result<Vec<_>, _>>()?;
+    Ok(FilterProgram {
+        program: Program::parse(reader.rest(), operands.len())?,
+        operands,
+    })
 }
 
 /// Conditions that were checked against what the request has.
@@ -133,6 +177,7 @@ impl<'a> Filter<'a> {
     /// If they are no conditions, or name what is not in the scope.
     pub fn parse(bytes: &'a [u8], scope: &FilterScope<'a>) -> Result<Self, Malformed> {
         let filter = Self(bytes);
+        scope.programs()?;
         match bytes.len() <= MAX_BYTES && !filter.conditions(scope)?.is_empty() {
             true => Ok(filter),
             false => Err(Malformed),
@@ -201,10 +246,20 @@ fn condition<'a>(
 
 fn operand(reader: &mut Reader<'_>, scope: &FilterScope<'_>) -> Result<FilterOperand, Malformed> {
     let byte = reader.u8()?;
-    let number = byte & !CONSTANT;
-    let (operand, count) = match byte & CONSTANT {
-        0 => (FilterOperand::Column(number), scope.columns),
-        _ => (FilterOperand::Constant(number), scope.constants),
+    let (operand, number, count) = match (byte & CONSTANT, byte & COMPUTED) {
+        (0, 0) => (FilterOperand::Column(byte), byte, scope.columns),
+        (0, _) => {
+            let number = byte & !COMPUTED;
+            (
+                FilterOperand::Computed(number),
+                number,
+                scope.programs.len(),
+            )
+        }
+        _ => {
+            let number = byte & !CONSTANT;
+            (FilterOperand::Constant(number), number, scope.constants)
+        }
     };
     match usize::from(number) < count {
         true => Ok(operand),
@@ -229,11 +284,11 @@ fn collation<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Items;
 
     const SCOPE: FilterScope<'_> = FilterScope {
         columns: 2,
         constants: 1,
+        programs: Items::Listed(&[b"\x02\x01\x80$$+", b"\x01\x00$#"]),
         collations: Items::Listed(&[b"de_DE"]),
     };
 
@@ -261,24 +316,58 @@ mod tests {
         let bytes = b"|\x02!\x01\x80\x01~L\x00\x80g\x01\x80\0";
         assert_eq!(parsed(bytes), Ok(vec![either, least]));
         assert_eq!(parsed(b"&\0"), Ok(vec![Condition::All(Vec::new())]));
+        let computed = Condition::Compare {
+            comparison: Comparison::Less,
+            left: FilterOperand::Computed(1),
+            right: FilterOperand::Computed(0),
+            collation: Collation::C,
+        };
+        assert_eq!(parsed(b"<\x41\x40\0"), Ok(vec![computed]));
+        let programs = SCOPE.programs().expect("they fit");
+        let operands = [FilterOperand::Column(1), FilterOperand::Constant(0)];
+        assert_eq!(programs[0].operands, operands);
     }
 
     #[test]
     fn what_is_no_filter_is_refused() {
-        // Nothing, a sign alone, an unknown one, a column, a constant and a collation too many, one
-        // condition of two, and what is cut short.
+        // Nothing, a sign alone, an unknown one, a column, a constant, a program and a collation too
+        // many, one condition of two, and what is cut short.
         for bytes in [
             &b""[..],
             b"=",
             b"?\0\0\0",
             b"=\x02\x80\0",
             b"=\x00\x81\0",
+            b"=\x42\x80\0",
             b"=\x00\x80\x02",
             b"&\x02=\x00\x80\0",
             b"I\x00\x80",
             b"~",
         ] {
             assert_eq!(parsed(bytes), Err(Malformed), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn programs_of_filters_fit_their_operands() {
+        // Nothing, an operand too few and too many, a column that is not there, and a program.
+        for item in [
+            &b""[..],
+            b"\x01\x00$$+",
+            b"\x02\x00\x00$#",
+            b"\x01\x02$#",
+            b"\x01\x40$#",
+        ] {
+            let programs = [&b"\x01\x00$#"[..], item];
+            let scope = FilterScope {
+                programs: Items::Listed(&programs),
+                ..SCOPE
+            };
+            assert_eq!(
+                Filter::parse(b"=\x40\x80\0", &scope),
+                Err(Malformed),
+                "{item:?}"
+            );
         }
     }
 

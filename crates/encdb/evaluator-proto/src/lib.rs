@@ -26,7 +26,7 @@ pub mod ring;
 mod tickets;
 mod wire;
 
-pub use filter::{Comparison, Condition, Filter, FilterOperand, FilterScope};
+pub use filter::{Comparison, Condition, Filter, FilterOperand, FilterProgram, FilterScope};
 pub use items::{Items, KeyRow};
 pub use program::{PlainText, Program, Step, TextArgument, TextStep};
 pub use refusal::{Refusal, Report};

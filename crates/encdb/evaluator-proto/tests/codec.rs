@@ -207,10 +207,12 @@ fn filter(conditions: &'static [u8]) -> Request<'static> {
     let scope = FilterScope {
         columns: 2,
         constants: 1,
+        programs: Items::Listed(&[b"\x01\x00$#"]),
         collations: Items::Listed(&[b"de_DE"]),
     };
     Request::Each(EachRequest::Filter {
         filter: Filter::parse(conditions, &scope).expect("it fits"),
+        programs: scope.programs,
         collations: scope.collations,
         constants: Items::Listed(&[b"constant"]),
         columns: 2,

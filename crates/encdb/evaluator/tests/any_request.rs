@@ -70,13 +70,15 @@ const ALL: [Operation; 9] = [
     Operation::ConvertOut,
 ];
 const UNARY: [Unary; 2] = [Unary::Negate, Unary::Absolute];
-/// Filters of a column and up to two constants.
-const FILTERS: [&[u8]; 5] = [
+/// Filters of a column, up to two constants, and two programs.
+const FILTERS: [&[u8]; 7] = [
     b"=\x00\x80\x00",
     b"<\x80\x00\x00g\x00\x81\x00",
     b"|\x02L\x00\x81!\x00\x80\x00",
     b"~&\x02l\x00\x00\x00I\x00\x80\x00",
     b"S\x80\x00>\x00\x80\x00",
+    b"=\x40\x80\x00|\x02<\x00\x40\x00g\x40\x40\x00",
+    b"L\x41\x80=\x41\x00\x00",
 ];
 
 const PROGRAMS: [&[u8]; 15] = [
@@ -348,10 +350,12 @@ fn filter<'a>(bytes: &'static [u8], constants: Items<'a>, cells: Items<'a>) -> E
     let scope = FilterScope {
         columns: 1,
         constants: constants.len(),
+        programs: Items::Listed(&[b"\x02\x00\x80$$+", b"\x01\x00$(l)"]),
         collations: Items::Listed(&[]),
     };
     EachRequest::Filter {
         filter: Filter::parse(bytes, &scope).unwrap(),
+        programs: scope.programs,
         collations: scope.collations,
         constants,
         columns: 1,

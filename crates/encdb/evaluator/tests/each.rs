@@ -260,12 +260,16 @@ proptest! {
     }
 }
 
-/// The outcomes of two comparisons with a constant, and of a match with it.
-type Outcomes = [Option<bool>; 3];
+/// The outcomes of two comparisons with a constant, of a match with it, and of a comparison of what
+/// is computed of both.
+type Outcomes = [Option<bool>; 4];
+
+/// `(c < k OR NOT c LIKE k) AND c >= k AND c + k = c`
+const FILTER: &[u8] = b"|\x02<\x00\x80\0~L\x00\x80g\x00\x80\0=\x40\x00\0";
 
 /// What a filter says of a row, by what its parts say alone; none where one is refused.
-fn expected([less, same, like]: Outcomes, is_null: bool) -> Filtered {
-    let [less, same, like] = [less, same, like].map(|outcome| match is_null {
+fn expected(outcomes: Outcomes, is_null: bool) -> Filtered {
+    let [less, same, like, sum] = outcomes.map(|outcome| match is_null {
         true => Some(None),
         false => outcome.map(Some),
     });
@@ -280,7 +284,7 @@ fn expected([less, same, like]: Outcomes, is_null: bool) -> Filtered {
         None => None,
     };
     let mut hold = 0;
-    for outcome in [either, same] {
+    for outcome in [either, same, sum] {
         match outcome {
             Some(Some(true)) => hold += 1,
             Some(_) => return Filtered { hold, fails: true },
@@ -313,13 +317,33 @@ proptest! {
             let like = OperationRequest::Like { matching, text: cell, pattern: constant };
             let like = alone(c, Request::Operation(like));
             let like = like.map(|like| Response::parse(&like).unwrap() == Response::Truth(true));
-            let outcomes = [order.map(Ordering::is_lt), order.map(Ordering::is_ge), like];
+            let (program, operands) = (Program::parse(PROGRAM, 2).unwrap(), [*cell, constant]);
+            let operands = items(&operands);
+            let sum = alone(c, Request::Operation(OperationRequest::Compute { program, operands }));
+            let sum = sum.and_then(|sum| match Response::parse(&sum).unwrap() {
+                Response::Cell(sum) => {
+                    let compare = ComparisonRequest::Compare { collation, left: sum, right: cell };
+                    alone(c, Request::Comparison(compare))
+                }
+                _ => None,
+            });
+            let equal = |order: Vec<u8>| {
+                Response::parse(&order).unwrap() == Response::Order(Ordering::Equal)
+            };
+            let outcomes = [
+                order.map(Ordering::is_lt),
+                order.map(Ordering::is_ge),
+                like,
+                sum.map(equal),
+            ];
             expected(outcomes, cell.is_empty() || constant.is_empty())
         }).collect();
-        let scope = FilterScope { columns: 1, constants: 1, collations };
-        let filter = Filter::parse(b"|\x02<\x00\x80\0~L\x00\x80g\x00\x80\0", &scope).unwrap();
+        let scope = FilterScope { columns: 1, constants: 1, programs: Items::Listed(&[b"\x02\x00\x80$$+"]),
+collations };
+        let filter = Filter::parse(FILTER, &scope).unwrap();
         let told = together(c, EachRequest::Filter {
             filter,
+            programs: scope.programs,
             collations,
             constants: Items::Listed(&[constant]),
             columns: 1,

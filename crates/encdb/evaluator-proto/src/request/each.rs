@@ -52,6 +52,8 @@ pub enum EachRequest<'a> {
     Filter {
         /// The conditions.
         filter: Filter<'a>,
+        /// The programs of what is computed in them.
+        programs: Items<'a>,
         /// The names of their collations.
         collations: Items<'a>,
         /// The cells that are the same for all rows. An empty one is NULL.
@@ -131,6 +133,7 @@ impl<'a> EachRequest<'a> {
             }
             Self::Filter {
                 filter,
+                programs,
                 collations,
                 constants,
                 columns,
@@ -138,6 +141,7 @@ impl<'a> EachRequest<'a> {
             } => {
                 into.push(opcode::EACH_FILTER);
                 put_bytes(into, filter.bytes());
+                programs.write(into);
                 collations.write(into);
                 constants.write(into);
                 into.push(columns);
@@ -198,11 +202,13 @@ pub fn counts_of(packed: &[u8]) -> impl Iterator<Item = usize> + use<'_> {
 /// Reads a filter and the cells of whole rows.
 fn filter<'a>(reader: &mut Reader<'a>) -> Result<EachRequest<'a>, Malformed> {
     let bytes = reader.bytes()?;
+    let programs = Items::read(reader)?;
     let (collations, constants) = (Items::read(reader)?, Items::read(reader)?);
     let columns = reader.u8()?;
     let scope = FilterScope {
         columns: usize::from(columns),
         constants: constants.len(),
+        programs,
         collations,
     };
     let filter = Filter::parse(bytes, &scope)?;
@@ -210,6 +216,7 @@ fn filter<'a>(reader: &mut Reader<'a>) -> Result<EachRequest<'a>, Malformed> {
     match cells.len().checked_rem(scope.columns) {
         Some(0) => Ok(EachRequest::Filter {
             filter,
+            programs,
             collations,
             constants,
             columns,

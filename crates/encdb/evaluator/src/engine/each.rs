@@ -65,6 +65,7 @@ impl Connection {
             }
             EachRequest::Filter {
                 filter,
+                programs,
                 collations,
                 constants,
                 columns,
@@ -73,6 +74,7 @@ impl Connection {
                 let scope = FilterScope {
                     columns: usize::from(columns),
                     constants: constants.len(),
+                    programs,
                     collations,
                 };
                 self.filter_each(filter, &scope, (constants, cells), into)?;

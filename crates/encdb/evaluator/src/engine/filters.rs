@@ -4,27 +4,77 @@
 //! and the same uses counted; conditions behind one that fails are not looked at. Where one is
 //! refused, the row's answer ends before it: the caller asks about it alone, and is refused then.
 
+use std::cmp::Ordering;
+
 use pgseal_evaluator_proto::{
-    Condition, Filter, FilterOperand, FilterScope, Filtered, Items, Refusal, Response,
+    Condition, Filter, FilterOperand, FilterProgram, FilterScope, Filtered, Items, Matching,
+    Refusal, Response,
 };
 
-use super::Connection;
+use super::cache::Opened;
+use super::counts::Asked;
+use super::expressions::Made;
+use super::texts::Growth;
+use super::{CollationId, Connection};
 
-/// The cells that a condition may name.
+/// A cell of a request, and its value once it is needed. It stays out of the cache: a scan meets it
+/// once, and a constant is opened once for all rows.
+struct Operand<'c> {
+    cell: &'c [u8],
+    opened: Option<Opened>,
+}
+
+impl<'c> Operand<'c> {
+    fn new(cell: &'c [u8]) -> Self {
+        Self { cell, opened: None }
+    }
+}
+
+/// What a program makes of a row, once it is needed; then none is NULL.
+type Computed = Option<Option<Opened>>;
+
+/// What a condition may name.
 struct Row<'r, 'c> {
-    constants: &'r [&'c [u8]],
-    cells: &'r [&'c [u8]],
+    programs: &'r [FilterProgram<'c>],
+    constants: Vec<Operand<'c>>,
+    columns: Vec<Operand<'c>>,
+    computed: Vec<Computed>,
 }
 
 impl<'c> Row<'_, 'c> {
-    /// Returns the operand's cell; none if it is NULL.
-    fn cell(&self, operand: FilterOperand) -> Result<Option<&'c [u8]>, Refusal> {
-        let cell = match operand {
-            FilterOperand::Column(number) => self.cells.get(usize::from(number)),
+    fn cell(&self, operand: FilterOperand) -> Option<&Operand<'c>> {
+        match operand {
+            FilterOperand::Column(number) => self.columns.get(usize::from(number)),
             FilterOperand::Constant(number) => self.constants.get(usize::from(number)),
-        };
-        let cell = cell.ok_or(Refusal::MalformedRequest)?;
-        Ok((!cell.is_empty()).then_some(*cell))
+            FilterOperand::Computed(_) => None,
+        }
+    }
+
+    fn cell_mut(&mut self, operand: FilterOperand) -> Option<&mut Operand<'c>> {
+        match operand {
+            FilterOperand::Column(number) => self.columns.get_mut(usize::from(number)),
+            FilterOperand::Constant(number) => self.constants.get_mut(usize::from(number)),
+            FilterOperand::Computed(_) => None,
+        }
+    }
+
+    /// Returns the value of an operand that was opened; none if it is NULL.
+    fn opened(&self, operand: FilterOperand) -> Option<&Opened> {
+        match operand {
+            FilterOperand::Computed(number) => {
+                let made = self.computed.get(usize::from(number))?;
+                made.as_ref()?.as_ref()
+            }
+            cell => self.cell(cell)?.opened.as_ref(),
+        }
+    }
+
+    /// The next row; false if there is none.
+    fn advance(&mut self, cells: &mut impl Iterator<Item = &'c [u8]>, columns: usize) -> bool {
+        self.columns.clear();
+        self.columns.extend(cells.take(columns).map(Operand::new));
+        self.computed.iter_mut().for_each(|made| *made = None);
+        self.columns.len() == columns && columns > 0
     }
 }
 
@@ -37,29 +87,29 @@ impl Connection {
         (constants, cells): (Items<'_>, Items<'_>),
         into: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
-        let conditions = filter.conditions(scope)?;
-        let constants: Vec<&[u8]> = constants.iter().collect();
-        for constant in &constants {
-            self.cells.keep(&self.access.view, constant);
+        let (conditions, programs) = (filter.conditions(scope)?, scope.programs()?);
+        self.begin_operation()?;
+        self.growth = Growth::of_request();
+        if !programs.is_empty() {
+            constants
+                .iter()
+                .for_each(|cell| self.cells.keep(&self.access.view, cell));
         }
+        let mut row = Row {
+            programs: &programs,
+            constants: constants.iter().map(Operand::new).collect(),
+            columns: Vec::with_capacity(scope.columns),
+            computed: programs.iter().map(|_| None).collect(),
+        };
         let mut cells = cells.iter();
-        let mut row = Vec::with_capacity(scope.columns);
-        loop {
-            row.clear();
-            row.extend(cells.by_ref().take(scope.columns));
-            if row.len() < scope.columns || row.is_empty() {
-                return Ok(());
-            }
-            let row = Row {
-                constants: &constants,
-                cells: &row,
-            };
-            let filtered = Response::Filtered(self.filter(&conditions, &row));
+        while row.advance(&mut cells, scope.columns) {
+            let filtered = Response::Filtered(self.filter(&conditions, &mut row));
             Response::encode_item(Ok(&filtered), into);
         }
+        Ok(())
     }
 
-    fn filter(&mut self, conditions: &[Condition<'_>], row: &Row<'_, '_>) -> Filtered {
+    fn filter(&mut self, conditions: &[Condition<'_>], row: &mut Row<'_, '_>) -> Filtered {
         let mut hold = 0;
         for condition in conditions {
             match self.holds(condition, row) {
@@ -75,7 +125,7 @@ impl Connection {
     fn holds(
         &mut self,
         condition: &Condition<'_>,
-        row: &Row<'_, '_>,
+        row: &mut Row<'_, '_>,
     ) -> Result<Option<bool>, Refusal> {
         match condition {
             Condition::Compare {
@@ -84,25 +134,113 @@ impl Connection {
                 right,
                 collation,
             } => {
-                let (Some(left), Some(right)) = (row.cell(*left)?, row.cell(*right)?) else {
-                    return Ok(None);
-                };
                 let collation = self.collation(*collation)?;
-                let order = self.compare(left, right, collation)?;
-                Ok(Some(comparison.holds(order)))
+                let order = self.order_in_row(row, [*left, *right], collation)?;
+                Ok(order.map(|order| comparison.holds(order)))
             }
             Condition::Matches {
                 matching,
                 text,
                 pattern,
-            } => match (row.cell(*text)?, row.cell(*pattern)?) {
-                (Some(text), Some(pattern)) => self.matches(*matching, text, pattern).map(Some),
-                _ => Ok(None),
-            },
+            } => self.matches_in_row(row, *matching, [*text, *pattern]),
             Condition::All(conditions) => self.until(false, conditions, row),
             Condition::Any(conditions) => self.until(true, conditions, row),
             Condition::Not(condition) => Ok(self.holds(condition, row)?.map(|holds| !holds)),
         }
+    }
+
+    /// Opens both operands, or computes them; false if one is NULL.
+    fn open_in_row(
+        &mut self,
+        row: &mut Row<'_, '_>,
+        operands: [FilterOperand; 2],
+    ) -> Result<bool, Refusal> {
+        let is_null = |row: &Row<'_, '_>| {
+            let mut cells = operands.iter().filter_map(|operand| row.cell(*operand));
+            cells.any(|operand| operand.cell.is_empty())
+        };
+        if is_null(row) {
+            return Ok(false);
+        }
+        for operand in operands {
+            if let FilterOperand::Computed(number) = operand {
+                self.compute_in_row(row, usize::from(number))?;
+                continue;
+            }
+            let operand = row.cell_mut(operand).ok_or(Refusal::MalformedRequest)?;
+            if operand.opened.is_none() {
+                operand.opened = Some(self.cells.decrypt(&self.access.view, operand.cell)?);
+            }
+        }
+        Ok(operands
+            .iter()
+            .all(|operand| row.opened(*operand).is_some()))
+    }
+
+    fn compute_in_row(&mut self, row: &mut Row<'_, '_>, number: usize) -> Result<(), Refusal> {
+        if row.computed.get(number).is_some_and(Option::is_some) {
+            return Ok(());
+        }
+        let made = row.programs.get(number).ok_or(Refusal::MalformedRequest)?;
+        let cells = made
+            .operands
+            .iter()
+            .filter_map(|operand| row.cell(*operand));
+        let cells: Vec<&[u8]> = cells.map(|operand| operand.cell).collect();
+        let value = self.compute_value(made.program, Items::Listed(&cells))?;
+        row.computed[number] = Some(value.map(|Made { value, key }| Opened {
+            value,
+            key,
+            derived: true,
+        }));
+        Ok(())
+    }
+
+    /// The order of two values, as [`Connection::compare`] finds it; none if one is NULL.
+    fn order_in_row(
+        &mut self,
+        row: &mut Row<'_, '_>,
+        operands: [FilterOperand; 2],
+        collation: CollationId,
+    ) -> Result<Option<Ordering>, Refusal> {
+        if !self.open_in_row(row, operands)? {
+            return Ok(None);
+        }
+        let [Some(left), Some(right)] = operands.map(|operand| row.opened(operand)) else {
+            return Ok(None);
+        };
+        let origins = [left.origin(), right.origin()];
+        let permit = self.access.may_ask(Asked::Compared, &origins)?;
+        let (left, right) = (left.value.read(&permit), right.value.read(&permit));
+        let order = pgseal_value::compare(left, right, self.collations.rules(collation));
+        order.map(Some).map_err(|_| Refusal::WrongType)
+    }
+
+    /// Whether a text matches, as [`Connection::matches`] finds it; none if one of both is NULL.
+    fn matches_in_row(
+        &mut self,
+        row: &mut Row<'_, '_>,
+        matching: Matching<'_>,
+        operands: [FilterOperand; 2],
+    ) -> Result<Option<bool>, Refusal> {
+        if !self.open_in_row(row, operands)? {
+            return Ok(None);
+        }
+        let insensitive = match matching {
+            Matching::Ilike(collation) => Some(self.collation(collation)?),
+            Matching::Like | Matching::Prefix => None,
+        };
+        let [Some(text), Some(pattern)] = operands.map(|operand| row.opened(operand)) else {
+            return Ok(None);
+        };
+        let origins = [text.origin(), pattern.origin()];
+        let permit = self.access.may_search(&origins, false)?;
+        let (text, pattern) = (text.value.read(&permit), pattern.value.read(&permit));
+        let rules = insensitive.map(|collation| self.collations.rules(collation));
+        Ok(Some(match matching {
+            Matching::Prefix => pgseal_value::starts_with(text, pattern)?,
+            Matching::Like | Matching::Ilike(_) => pgseal_value::like(text, pattern, rules)?,
+        }))
     }
 
     /// AND, which one false condition ends, or OR, which a true one does.
@@ -110,7 +248,7 @@ impl Connection {
         &mut self,
         end: bool,
         conditions: &[Condition<'_>],
-        row: &Row<'_, '_>,
+        row: &mut Row<'_, '_>,
     ) -> Result<Option<bool>, Refusal> {
         let mut outcome = Some(!end);
         for condition in conditions {

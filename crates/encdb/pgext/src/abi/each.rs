@@ -31,6 +31,8 @@ pub struct PgsealComputed {
 #[repr(C)]
 pub struct PgsealFilter {
     conditions: PgsealBytes,
+    programs: *const PgsealBytes,
+    nprograms: usize,
     collations: *const PgsealBytes,
     ncollations: usize,
     constants: *const PgsealBytes,
@@ -216,6 +218,8 @@ unsafe fn ask_filter(
 ) -> Result<(), Failure> {
     // SAFETY: the constants and their bytes are readable during the call, by this contract.
     let constants = unsafe { list(asked.constants, asked.nconstants) }?;
+    // SAFETY: the programs and their bytes are readable during the call, by this contract.
+    let programs = unsafe { list(asked.programs, asked.nprograms) }?;
     // SAFETY: the names and their bytes are readable during the call, by this contract.
     let collations = unsafe { list(asked.collations, asked.ncollations) }?;
     // SAFETY: there are `columns` cells of each row, readable during the call, by this contract.
@@ -223,12 +227,14 @@ unsafe fn ask_filter(
     let scope = FilterScope {
         columns: asked.columns.into(),
         constants: constants.len(),
+        programs: Items::Listed(&programs),
         collations: Items::Listed(&collations),
     };
     // SAFETY: the conditions are readable during the call, by this contract.
     let filter = Filter::parse(unsafe { asked.conditions.get() }, &scope).map_err(Refusal::from)?;
     let request = EachRequest::Filter {
         filter,
+        programs: scope.programs,
         collations: scope.collations,
         constants: Items::Listed(&constants),
         columns: asked.columns,
