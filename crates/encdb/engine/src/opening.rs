@@ -211,20 +211,26 @@ impl Opening {
         }
     }
 
-    /// Moves bytes and polls the session until neither changes anything.
+    /// Moves bytes and polls the session until neither changes anything. Bytes of the server wait
+    /// until the session's own start is answered.
     fn turn(&mut self, out: &mut Vec<u8>) {
         let mut context = Context::from_waker(Waker::noop());
         loop {
-            let given = self.give(&mut context);
+            let given = match self.starts {
+                true => 0,
+                false => self.give(&mut context),
+            };
             if let Poll::Ready(ended) = self.task.as_mut().poll(&mut context) {
                 self.ended = Some(ended);
             }
             let taken = self.take(&mut context, out);
-            if self.starts && !out.is_empty() {
+            if self.ended.is_some() {
+                return;
+            } else if self.starts && !out.is_empty() {
                 out.clear();
                 self.starts = false;
-                self.waiting = started();
-            } else if self.ended.is_some() || given + taken == 0 {
+                self.waiting.splice(..0, started());
+            } else if given + taken == 0 {
                 return;
             }
         }
@@ -324,6 +330,33 @@ async fn process(client: &Client) -> Result<i32, ClientError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn opening() -> Opening {
+        let owner = Owner {
+            identity: Arc::new(Identity::for_tests(1)),
+            policy: Arc::new(Policy::software()),
+            list: OwnersList::default(),
+            trust: ServerTrust::default(),
+            keyname: "k".to_owned(),
+        };
+        Opening::new(owner, Backend::Told(Some(7)))
+    }
+
+    #[test]
+    fn what_the_server_says_behind_its_first_ready_is_no_answer_to_the_start() {
+        let notice = message(b'N', b"SNOTICE\0C00000\0Mx\0\0").expect("it is short");
+        let turn = opening().advance(&notice);
+        assert!(turn.ended.is_none());
+        let asks = b"pg_backend_pid";
+        assert!(turn.to_server.windows(asks.len()).any(|it| it == asks));
+    }
+
+    #[test]
+    fn a_server_that_speaks_another_protocol_gets_no_session() {
+        let garbage = message(b'T', b"\xff").expect("it is short");
+        let turn = opening().advance(&garbage);
+        assert!(turn.ended.is_some_and(|ended| ended.is_err()));
+    }
 
     #[test]
     fn a_pool_is_found_by_the_process_behind_it() {

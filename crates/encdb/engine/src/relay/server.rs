@@ -224,8 +224,11 @@ impl Relay {
     }
 
     fn description(&mut self, message: &[u8]) -> Result<(), RelayError> {
+        // A cursor of SQL's has formats of its own.
         let given = match self.expected.front() {
-            Some(Expected::Portal(portal)) => Some(portal.given.as_slice()),
+            Some(Expected::Portal(portal)) if portal.given != portal.formats => {
+                Some(portal.given.as_slice())
+            }
             _ => None,
         };
         let described = wire::describe_plain(message, &self.catalog, given)?;

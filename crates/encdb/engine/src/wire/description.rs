@@ -16,7 +16,7 @@ pub(crate) struct Described {
 }
 
 /// Reads `RowDescription` and writes it with plain types, and with the formats `given` if the
-/// driver gets others than the server sends.
+/// driver gets others than the server sends. Without either it stays as it came, byte for byte.
 pub(crate) fn describe_plain(
     message: &[u8],
     catalog: &Catalog,
@@ -49,8 +49,12 @@ pub(crate) fn describe_plain(
         formats.push(format);
         writer.int16(given.map_or(format, |given| format_of(given, at)));
     }
+    let stays = given.is_none() && columns.iter().all(Option::is_none);
     Ok(Described {
-        message: writer.end()?,
+        message: match stays {
+            true => message.to_vec(),
+            false => writer.end()?,
+        },
         columns,
         formats,
     })

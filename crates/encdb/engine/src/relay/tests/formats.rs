@@ -103,3 +103,24 @@ fn a_driver_is_told_and_given_the_format_that_it_wants() {
         assert_eq!(messages[2], row(&[cell, b"7"]));
     }
 }
+
+#[test]
+fn a_cursor_is_described_as_the_server_describes_it() {
+    let mut relay = relay();
+    let declared = query("DECLARE x BINARY CURSOR FOR SELECT n FROM other");
+    to_server(&mut relay, &[declared, message(b'D', &[b"Px\0"])]);
+    let of_declare = message(b'C', &[b"DECLARE CURSOR\0"]);
+    to_driver(&mut relay, &[of_declare, message(b'Z', &[b"T"])]);
+    let mut columns = description(&[INT4]);
+    *columns.last_mut().expect("a format") = 1;
+    assert_eq!(to_driver(&mut relay, &[columns.clone()]), columns);
+}
+
+#[test]
+fn a_description_of_plain_columns_comes_as_it_is() {
+    let mut relay = relay();
+    to_server(&mut relay, &[query("SELECT n FROM other")]);
+    let mut columns = [description(&[INT4]), b"more".to_vec()].concat();
+    columns[4] += 4; // the length
+    assert_eq!(to_driver(&mut relay, &[columns.clone()]), columns);
+}
