@@ -30,7 +30,16 @@ enum Part {
     Nothing,
 }
 
+/// The values of a row.
 type Values<'b> = Vec<Option<&'b [u8]>>;
+
+/// A whole piece of the stream.
+pub(super) enum Piece<'b> {
+    /// The header or the trailer, which stays as it is
+    Around(&'b [u8]),
+    /// A row
+    Row(Values<'b>),
+}
 
 impl Tuples {
     /// Adds bytes as they came.
@@ -40,45 +49,27 @@ impl Tuples {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Gives what is whole: the header and the trailer as they are, rows as `convert` writes them.
-    pub(super) fn each(
-        &mut self,
-        is_end: bool,
-        row: &mut u64,
-        out: &mut Vec<u8>,
-        convert: impl Fn(&Values<'_>, &mut Vec<u8>) -> Result<(), Refusal>,
-    ) -> Result<(), Refusal> {
-        loop {
-            let bytes = &self.buffer[self.given..];
-            let length = match self.part {
-                Part::Header => header(bytes)?,
-                Part::Tuple => match tuple(bytes) {
-                    Some((Some(values), length)) => {
-                        convert(&values, out)?;
-                        *row += 1;
-                        self.given += length;
-                        continue;
-                    }
-                    Some((None, length)) => Some(length),
-                    None => None,
-                },
-                Part::Nothing if bytes.is_empty() => return Ok(()),
-                Part::Nothing => return Err(Refusal::Copied("bytes follow the last row")),
-            };
-            match length {
-                Some(length) => {
-                    out.extend_from_slice(&bytes[..length]);
-                    self.given += length;
-                    self.part = match self.part {
-                        Part::Header => Part::Tuple,
-                        Part::Tuple | Part::Nothing => Part::Nothing,
-                    };
-                }
-                None if is_end && !bytes.is_empty() => {
-                    return Err(Refusal::Copied("the rows end within one"));
-                }
-                None => return Ok(()),
+    /// Returns what is whole next; none if more bytes must come, or nothing follows.
+    pub(super) fn next(&mut self, is_end: bool) -> Result<Option<Piece<'_>>, Refusal> {
+        let bytes = &self.buffer[self.given..];
+        let around = |length| (length, Piece::Around(&bytes[..length]));
+        let next = match self.part {
+            Part::Header => header(bytes)?.map(|length| (around(length), Part::Tuple)),
+            Part::Tuple => tuple(bytes).map(|(values, length)| match values {
+                Some(values) => ((length, Piece::Row(values)), Part::Tuple),
+                None => (around(length), Part::Nothing),
+            }),
+            Part::Nothing if bytes.is_empty() => None,
+            Part::Nothing => return Err(Refusal::Copied("bytes follow the last row")),
+        };
+        match next {
+            Some(((length, piece), part)) => {
+                self.given += length;
+                self.part = part;
+                Ok(Some(piece))
             }
+            None if is_end && !bytes.is_empty() => Err(Refusal::Copied("the rows end within one")),
+            None => Ok(None),
         }
     }
 }

@@ -103,6 +103,14 @@ pub enum Direction {
     ToDriver,
 }
 
+/// Rows that a piece completes, up to the first that is refused: however the bytes are cut, the
+/// rows before it go on.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) rows: Vec<u8>,
+    pub(crate) refused: Option<Refusal>,
+}
+
 /// The rows of one COPY, in one direction.
 #[derive(Debug)]
 pub(crate) struct Copying {
@@ -132,7 +140,7 @@ impl Copying {
     }
 
     /// Takes a piece of the rows, and returns the rows that it completes.
-    pub(crate) fn take(&mut self, bytes: &[u8], by: &Converter) -> Result<Vec<u8>, Refusal> {
+    pub(crate) fn take(&mut self, bytes: &[u8], by: &Converter) -> Taken {
         match &mut self.rows {
             Rows::Lines(lines) => lines.add(bytes),
             Rows::Binary(tuples) => tuples.add(bytes),
@@ -141,38 +149,52 @@ impl Copying {
     }
 
     /// Takes the end of the rows. The last one may have no end of line.
-    pub(crate) fn end(&mut self, by: &Converter) -> Result<Vec<u8>, Refusal> {
+    pub(crate) fn end(&mut self, by: &Converter) -> Taken {
         self.whole(true, by)
     }
 
-    fn whole(&mut self, is_end: bool, by: &Converter) -> Result<Vec<u8>, Refusal> {
-        let mut out = Vec::new();
-        let row = &mut self.row;
-        let plan = &*self.plan;
-        let done = match &mut self.rows {
-            Rows::Lines(lines) => each_line(lines, is_end, plan, by, row, &mut out),
-            Rows::Binary(tuples) => tuples.each(is_end, row, &mut out, |values, out| {
-                binary::convert(values, &plan.columns, by, out)
-            }),
-        };
-        done.map_err(|refusal| Refusal::Row(*row, Box::new(refusal)))?;
-        Ok(out)
+    fn whole(&mut self, is_end: bool, by: &Converter) -> Taken {
+        let mut taken = Taken::default();
+        loop {
+            let done = taken.rows.len();
+            match self.next(is_end, by, &mut taken.rows) {
+                Ok(true) => {}
+                Ok(false) => return taken,
+                Err(refusal) => {
+                    taken.rows.truncate(done);
+                    taken.refused = Some(Refusal::Row(self.row, Box::new(refusal)));
+                    return taken;
+                }
+            }
+        }
     }
-}
 
-fn each_line(
-    lines: &mut split::Lines,
-    is_end: bool,
-    plan: &CopyPlan,
-    by: &Converter,
-    row: &mut u64,
-    out: &mut Vec<u8>,
-) -> Result<(), Refusal> {
-    while let Some(line) = lines.next(is_end)? {
-        field::convert(&line, *row == 1, plan, by, out)?;
-        *row += 1;
+    /// Converts what comes next; false if more bytes must come.
+    fn next(&mut self, is_end: bool, by: &Converter, out: &mut Vec<u8>) -> Result<bool, Refusal> {
+        let plan = &*self.plan;
+        let is_row = match &mut self.rows {
+            Rows::Lines(lines) => match lines.next(is_end)? {
+                Some(line) => {
+                    field::convert(&line, self.row == 1, plan, by, out)?;
+                    true
+                }
+                None => return Ok(false),
+            },
+            Rows::Binary(tuples) => match tuples.next(is_end)? {
+                Some(binary::Piece::Row(values)) => {
+                    binary::convert(&values, &plan.columns, by, out)?;
+                    true
+                }
+                Some(binary::Piece::Around(bytes)) => {
+                    out.extend_from_slice(bytes);
+                    false
+                }
+                None => return Ok(false),
+            },
+        };
+        self.row += u64::from(is_row);
+        Ok(true)
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -80,10 +80,14 @@ fn converted_in(
 ) -> Result<Vec<u8>, Refusal> {
     let (mut copying, by) = (Copying::new(plan(format)), converter(direction));
     let mut out = Vec::new();
+    let mut go_on = |taken: Taken| {
+        out.extend(taken.rows);
+        taken.refused.map_or(Ok(()), Err)
+    };
     for part in rows.chunks(piece) {
-        out.extend(copying.take(part, &by)?);
+        go_on(copying.take(part, &by))?;
     }
-    out.extend(copying.end(&by)?);
+    go_on(copying.end(&by))?;
     Ok(out)
 }
 
@@ -200,11 +204,10 @@ fn a_row_that_is_wrong_is_not_sent() {
         assert_eq!(refused.expect_err("no UTF-8").sqlstate(), "22021");
     }
     let (mut copying, by) = (Copying::new(plan(text())), converter(Direction::ToServer));
-    let taken = copying.take(b"1\ta\t7\t{}\n2\ta\tx\t{}\n", &by);
-    assert!(taken
-        .expect_err("the second")
-        .to_string()
-        .starts_with("row 2 "));
+    let taken = copying.take(b"1\t\\N\t\\N\t\\N\n2\ta\tx\t{}\n", &by);
+    let refused = taken.refused.expect("the second").to_string();
+    assert!(refused.starts_with("row 2 "));
+    assert_eq!(taken.rows, b"1\t\\N\t\\N\t\\N\n");
 }
 
 /// Returns rows in binary format.

@@ -7,9 +7,8 @@
 use std::sync::Arc;
 
 use super::{Expected, Relay, RelayError};
-use crate::copy::{Converter, CopyPlan, Copying, Direction};
+use crate::copy::{Converter, CopyPlan, Copying, Direction, Taken};
 use crate::observer::Event;
-use crate::refusal::Refusal;
 use crate::wire::{self, Reader, HEADER};
 
 /// The most bytes of rows in one message to the server. PostgreSQL takes 1 GB; cells are longer
@@ -151,7 +150,7 @@ impl Relay {
         let taken = match &mut self.copies.from_driver {
             None => return Ok(()),
             Some(Rows::Cells(rows)) if message[0] == b'c' => rows.end(by),
-            Some(_) => Ok(Vec::new()),
+            Some(_) => Taken::default(),
         };
         self.send_rows(taken)?;
         match self.copies.from_driver.take() {
@@ -167,20 +166,16 @@ impl Relay {
         Ok(())
     }
 
-    fn send_rows(&mut self, taken: Result<Vec<u8>, Refusal>) -> Result<(), RelayError> {
-        match taken {
-            Ok(rows) => {
-                for part in rows.chunks(MAX_ROWS) {
-                    self.to_server.extend(wire::message(b'd', part)?);
-                }
-            }
-            Err(refusal) => {
-                self.keys.note(Event::Refused(refusal.sqlstate()));
-                self.copies.from_driver = None;
-                self.to_server.extend(wire::message(b'f', FAILS)?);
-                self.expected
-                    .push_front(Expected::Refused(refusal.response()));
-            }
+    fn send_rows(&mut self, taken: Taken) -> Result<(), RelayError> {
+        for part in taken.rows.chunks(MAX_ROWS) {
+            self.to_server.extend(wire::message(b'd', part)?);
+        }
+        if let Some(refusal) = taken.refused {
+            self.keys.note(Event::Refused(refusal.sqlstate()));
+            self.copies.from_driver = None;
+            self.to_server.extend(wire::message(b'f', FAILS)?);
+            self.expected
+                .push_front(Expected::Refused(refusal.response()));
         }
         Ok(())
     }
@@ -212,15 +207,14 @@ impl Relay {
         Ok(())
     }
 
-    fn give_rows(&mut self, taken: Result<Vec<u8>, Refusal>) -> Result<(), RelayError> {
-        match taken {
-            Ok(rows) if rows.is_empty() => {}
-            Ok(rows) => self.to_driver.extend(wire::message(b'd', &rows)?),
-            Err(refusal) => {
-                self.keys.note(Event::Refused(refusal.sqlstate()));
-                self.forward(&refusal.response());
-                self.drops_server = true;
-            }
+    fn give_rows(&mut self, taken: Taken) -> Result<(), RelayError> {
+        if !taken.rows.is_empty() {
+            self.to_driver.extend(wire::message(b'd', &taken.rows)?);
+        }
+        if let Some(refusal) = taken.refused {
+            self.keys.note(Event::Refused(refusal.sqlstate()));
+            self.forward(&refusal.response());
+            self.drops_server = true;
         }
         Ok(())
     }

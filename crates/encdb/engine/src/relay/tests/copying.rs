@@ -124,7 +124,9 @@ fn a_row_that_cannot_be_sealed_ends_its_copy_alone() {
     to_server(&mut relay, &[query("COPY t (a, c) FROM STDIN")]);
     to_driver(&mut relay, &[copies_in()]);
     let sent = to_server(&mut relay, &[rows.clone(), rows.clone(), done.clone()]);
-    assert_eq!(tags(&sent), "f");
+    assert_eq!(tags(&sent), "df");
+    let before = String::from_utf8_lossy(&sent).into_owned();
+    assert!(before.contains("1\t\\\\x616461\n"), "{before}");
     let error = message(b'E', &[b"C57014\0\0"]);
     let told = to_driver(&mut relay, &[error.clone(), ready()]);
     assert_eq!(tags(&told), "EZ");
@@ -137,7 +139,7 @@ fn a_row_that_cannot_be_sealed_ends_its_copy_alone() {
     assert_eq!(tags(&to_driver(&mut relay, &answer)), "12");
     assert_eq!(tags(&to_driver(&mut relay, &[copies_in()])), "G");
     let sent = to_server(&mut relay, &[rows, done, sync]);
-    assert_eq!(tags(&sent), "f");
+    assert_eq!(tags(&sent), "df");
     assert_eq!(tags(&to_driver(&mut relay, &[error])), "E");
     assert_eq!(tags(&relay.take_for_server()), "S");
     assert_eq!(tags(&to_driver(&mut relay, &[ready()])), "Z");
