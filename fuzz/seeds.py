@@ -58,6 +58,10 @@ TRAFFIC = [
     + step(True, (b"d", b'1,"a ""b""",{"x",NULL}\n'), (b"d", b"2,,\n"), (b"c", b"")) + step(False, (b"C", b"COPY 2\0"), READY),
     step(True, (b"Q", b"COPY (SELECT c, 1 FROM t) TO STDOUT\0"))
     + step(False, (b"H", b"\0\0\2" + bytes(4)), (b"d", b"\\\\x616461\t1\n"), (b"c", b""), (b"C", b"COPY 1\0"), READY),
+    # The login, and the server's process, which a session asks for first.
+    step(False, (b"R", bytes(4)), (b"K", b"\0\0\0\7" + bytes(4)), (b"S", b"TimeZone\0UTC\0"), READY, (b"1", b""), (b"2", b""),
+         (b"T", b"\0\1pid\0" + bytes(6) + b"\0\0\0\x17\0\4" + b"\xff" * 4 + b"\0\1"), (b"D", b"\0\1\0\0\0\4\0\0\0\7"),
+         (b"C", b"SELECT 1\0"), READY),
     step(True, (b"Q", b"BEGIN\0")) + step(False, (b"C", b"BEGIN\0"), (b"Z", b"T")) + step(True, (b"Q", b"DELETE FROM t WHERE n > 5\0"))
     + step(False, (b"E", b"SERROR\0CPE009\0Mx\0\0"), (b"Z", b"E"), (b"C", b"ROLLBACK\0"), READY),
 ]
