@@ -1,5 +1,5 @@
 #!/bin/bash
-# Usage: scripts/fetch-drivers.sh [python|node|go|java|rust|suites|moto|miniflux|oscar]…   (none: all)
+# Usage: scripts/fetch-drivers.sh [python|node|go|java|rust|suites|psycopg|pgjdbc|moto|miniflux|oscar]…   (none: all)
 #
 # Purpose: what tests/drivers runs and Debian does not package: drivers of the versions that the lock files below tests/drivers
 # name, and the programs there that use them; moto, which stands in for AWS in tests/keys; and Miniflux and
@@ -72,6 +72,24 @@ build_suites() {
     rm "$1"/psycopg2-*.tar.gz
 }
 
+# psycopg and what its tests need; the tests themselves are in its repository.
+build_psycopg() { build_interpreter "$1" "$here/psycopg/requirements.txt"; }
+
+# pgjdbc and its tests, from the source that it publishes to be built without Gradle.
+build_pgjdbc() {
+    local kind
+    nice mvn --batch-mode --quiet --file "$here/pgjdbc/pom.xml" dependency:copy-dependencies -DoutputDirectory="$1/jars"
+    mkdir "$1/source"
+    tar --extract --file "$1"/jars/postgresql-*.tar.gz --strip-components=1 --directory "$1/source"
+    rm "$1"/jars/postgresql-*.tar.gz
+    for kind in main test; do
+        find "$1/source/src/$kind/java" -name '*.java' >"$1/files"
+        nice javac -nowarn -proc:none -parameters -encoding UTF-8 -Xlint:none -classpath "$1/main:$1/jars/*" -d "$1/$kind" "@$1/files"
+        cp -r "$1/source/src/$kind/resources/." "$1/$kind"
+    done
+    rm "$1/files"
+}
+
 # What django-oscar and its tests need; the tests themselves are in its repository.
 build_oscar() { build_interpreter "$1" "$here/../apps/requirements.txt"; }
 
@@ -86,7 +104,7 @@ build_miniflux() {
     )
 }
 
-[ $# -gt 0 ] || set -- python node go java rust suites moto miniflux oscar
+[ $# -gt 0 ] || set -- python node go java rust suites psycopg pgjdbc moto miniflux oscar
 for name in "$@"; do
     place=$(/usr/bin/python3 "$here/places.py" "$name")
     if [ ! -e "$place/complete" ]; then

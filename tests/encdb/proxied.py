@@ -65,13 +65,13 @@ class Raw:
 class Proxied(OwnersClient):
     """A server with encrypted columns, and a proxy before it."""
 
-    def shop(self, form="inline"):
+    def shop(self, form="inline", table=TABLE):
         self.evaluator_ = self.evaluator() if form == "isolated" else None
         at = self.evaluator_.socket if self.evaluator_ else ""
         self.cluster_ = cluster = self.server(form, form=form, socket=at, conf=LOG_ALL)
         for command in (["init"], ["key", "new"], ["grant", "add", "--allow", "all"]):
             self.client(cluster, *command)
-        cluster.psql(TABLE)
+        cluster.psql(table)
         self.client(cluster, "column", "add", "--all")
         return self.proxy(cluster)
 
