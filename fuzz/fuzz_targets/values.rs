@@ -8,7 +8,8 @@ use std::cmp::Ordering;
 
 use libfuzzer_sys::fuzz_target;
 use pgseal_value::{
-    cast, compare, extract, hash_bytes, like, like_escape, Aggregate, Field, Type, Value, C,
+    cast, compare, extract, hash_bytes, like, like_escape, similar_to_escape, Aggregate, Field,
+    Reading, Regex, Type, Value, ValueError, C,
 };
 
 fuzz_target!(|data: &[u8]| {
@@ -60,7 +61,14 @@ fn pattern(text: &str) {
         Value::Text(value.to_owned()),
         Value::Text(pattern.to_owned()),
     );
+    for reading in [Reading::Sensitive, Reading::Insensitive, Reading::Similar] {
+        let small = || Err(ValueError::TooComplex);
+        if let Ok(regex) = Regex::new(&pattern, reading, &C, small) {
+            let _ = regex.matches(&value);
+        }
+    }
     for escape in ["\\", "e", ""] {
+        let _ = similar_to_escape(&pattern, escape);
         let pattern = like_escape(&pattern, escape).expect("an escape is one character");
         let _ = like(&value, &pattern, None);
         let _ = like(&value, &pattern, Some(&C));

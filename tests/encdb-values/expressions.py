@@ -17,7 +17,7 @@ TIMES = ["date", "timestamp", "timestamptz"]
 INTERVALS = [(0, 0, 0), (1, 0, 0), (-1, 0, 0), (12, 0, 0), (1, 1, 1), (-1, 31, -1), (-23, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1),
              (0, 0, 86_400_000_000), (3_600_000, -109_500_000, 0), (2 ** 31 - 1, 0, 0), (-2 ** 31, 0, 0), (0, 2 ** 31 - 1, 0), (0, -2 ** 31, 0),
              (0, 0, 2 ** 63 - 1), (0, 0, -2 ** 63), (2 ** 31 - 1, 2 ** 31 - 1, 2 ** 63 - 1), (-2 ** 31, -2 ** 31, -2 ** 63)]
-AGGREGATES = ["count", "sum", "avg", "min", "max"]
+AGGREGATES = ["count", "sum", "avg", "min", "max", "var_pop", "variance", "stddev_pop", "stddev", "bool_and", "bool_or"]
 MILLION = 1 << 20
 
 EDGES = {
@@ -94,6 +94,19 @@ DATE_PIECES = ["2020", "2024", "0044", "1", "2", "5", "12", "13", "29", "31", "6
                "+16", "on", "at", "y", "m", "d", "h", "mm", "s", "j", "julian", "dow", "epoch", "infinity", "-infinity",
                "allballs", "dst", "BC BC", "2024-02-29 12:30", "2024-02-29", "2024-02-29T12:30:00", "1999-12-31 23:59:59.9"]
 PIECES = ["a", "b", "c", "A", "B", "%", "_", "\\", "\\%", "\\_", "\\\\", "%%", "_%", "\u00e4", "\u20ac", "x", "#", " "]
+# What regular expressions are made of, without what encrypted text does not have: back references, look-around.
+ATOMS = ["a", "a", "b", "c", "x", "A", "\u00e4", "\u00c4", "\U0001f600", "_", " ", "-", ".", ".", "[ab]", "[^a]", "[a-c]", "[]a]", "[^]a]", "[a-]", "[-a]",
+         "[--/]", "[a\\-c]", "[a\\]b]", "[[:alpha:]]", "[^[:space:]_]", "[[:punct:][:digit:]]", "[[:upper:]]", "[[:lower:]a]", "[[:word:]]", "[[:blank:]]",
+         "[[:cntrl:]]", "[[:graph:]]", "[[:print:]]", "[[:xdigit:]]", "[[:ascii:]]", "[[:alnum:]]", "[[.a.]]", "[[.a.]-c]", "[[=a=]]", "[\\w-]", "[\\d\\s]", "[^\\W]",
+         "[\\Sa]", "[^\\D]", "[\u00e0-\u00ff]", "[A-z]", "[\\x41-\\u005a]", "\\w", "\\W", "\\d", "\\D", "\\s", "\\S", "\\.", "\\\\", "\\*", "\\[", "\\\u00e4", "\\n", "\\t",
+         "\\x61", "\\u0061", "\\U00000061", "\\0141", "\\012", "\\e", "\\B", "\\b", "\\cA", "\\x", "\\q", "\\u12", "\\UFFFFFFFF", "{", "}", "]", "\n",
+         "[b-a]", "[", "[a", "[[:x:]]", "[[:alpha:", "[\\A]", "[a-\\w]", "[a-b-c]", "[[..]]", "[[=]=]]", "#", "\\x0000000041", "\\79", "\\400"]
+ANCHORS = ["^", "$", "\\A", "\\Z", "\\m", "\\M", "\\y", "\\Y", "[[:<:]]", "[[:>:]]"]
+QUANTIFIERS = ["*", "+", "?", "*?", "+?", "??", "{2}", "{0,1}", "{1,}", "{0}", "{2,3}?", "{,2}", "{3,1}", "{256}", "{1", "{1x}", "{1}?", "**", "*+"]
+OPTIONS = ["(?i)", "(?n)", "(?p)", "(?w)", "(?s)", "(?cn)", "(?q)", "***:", "***=", "***:(?i)", "***?", "***", "(?z)", "(?i"]
+SIMILAR_PIECES = ["a", "b", "c", "%", "_", "|", "(", ")", "[ab]", "[^a]", "[]a]", "[^]a]", "[[:alpha:]]", "[_%]", "[\\]a]", "\\%", "\\_", "\\d", "*", "+", "?", "{2}", "^", "$",
+                  ".", "\\", "\u00e4", "[\u00e4]", "\\\"", "\"", "#", "[#]]", "\u20ac", "[\u20ac]]"]
+SUBJECTS = ["a", "a", "b", "c", "ab", "abc", "A", "B", "x", "_", " ", "-", ".", "1", "42", "\u00e4", "\u00c4", "\U0001f600", "\n", "\t", "]", "[", "\\", "*", "{", "^"]
 LETTERS = ["a", "a", "b", " ", "\u00e4", "\u00e5", "\U0001f600"]
 
 
@@ -117,9 +130,9 @@ class Expressions:
     def make(self, count):
         """So many pairs of SQL and line."""
         kinds = [self.parse, self.cast, self.arithmetic, self.arithmetic, self.arithmetic, self.unary, self.compare,
-                 self.compare, self.concat, self.like, self.like, self.escape, self.interval, self.interval, self.substring, self.one_text, self.counted_text, self.padded_text, self.searched_text, self.searched_text, self.extract, self.extract, self.rounding, self.rounding, self.truncation,
-                 self.aggregate, self.aggregate, self.decimals, self.decimals, self.odd_date]
-        made = [*self.all_malformed(), *self.all_casts(), *self.all_extracts(), *self.all_intervals(), *self.large()]
+                 self.compare, self.concat, self.like, self.like, self.escape, self.regex, self.regex, self.regex, self.similar, self.interval, self.interval, self.substring, self.one_text, self.counted_text, self.padded_text, self.searched_text, self.searched_text, self.extract, self.extract, self.rounding, self.rounding, self.truncation,
+                 self.aggregate, self.aggregate, self.aggregate, self.spread, self.decimals, self.decimals, self.odd_date]
+        made = [*self.all_malformed(), *self.all_casts(), *self.all_extracts(), *self.all_intervals(), *self.all_anchors(), *self.large()]
         while len(made) < count:
             made.append(self.choice(kinds)())
         return made
@@ -153,6 +166,15 @@ class Expressions:
             for text in EDGES[ty]:
                 for interval in INTERVALS:
                     yield self.interval_pair(self.choice(["add", "sub"]), ty, text, interval)
+
+    def all_anchors(self):
+        """Begins, ends and words, beside each other and alone, of short texts."""
+        patterns = [*ANCHORS, "\\Ya", "a\\Y", "\\Y\\Y", "^\\Y", "\\Y$", "\\y\\y", "\\m\\M", "(\\Y|x)*\\Y", "a\\Z", "a$", "(?n)a$", "(?n)^b", "(?w).", "(?p).b",
+                    ".b", "^$", "(^)*", "(^|a)+b", "\\Y\\y", "x*\\Y"]
+        for text in ["a", "a b", " ", "\u00e4", "a\u00e4b", "\u00c4", "a\n", "\n", "a\nb", "", "a1_", "\U0001f600"]:
+            for pattern in patterns:
+                yield self.regex_pair(text, pattern, False)
+                yield self.regex_pair(text, pattern, True)
 
     def large(self):
         """Texts of a megabyte; patterns with many wildcards."""
@@ -355,6 +377,39 @@ class Expressions:
         escape = self.choice(["", "#", "a", "\\", "%", "\u00e4", "\u20ac", "##", "a\u0301"])
         return f"like_escape({literal(pattern, 'text')}, {literal(escape, 'text')})", f"escape text {word(pattern)} {word(escape)}"
 
+    def regex(self):
+        """A text and a regular expression."""
+        text = "".join(self.choice(SUBJECTS) for _ in range(self.random.randrange(7)))
+        return self.regex_pair(text, self.pattern(self.random.randrange(4)), self.random.random() < 0.3)
+
+    def regex_pair(self, text, pattern, insensitive):
+        sql = f"{literal(text, 'text')} ~{'*' * insensitive} {literal(pattern, 'text')}"
+        return sql, f"{'i' * insensitive}regex text {word(text)} text {word(pattern)}"
+
+    def pattern(self, depth):
+        """A regular expression; most are well formed."""
+        parts = [self.choice(OPTIONS)] if depth == 3 and self.random.random() < 0.3 else []
+        for _ in range(self.random.choice([0, 1, 1, 2, 3])):
+            part = self.choice(ATOMS)
+            if depth and self.random.random() < 0.4:
+                part = self.choice(["({})", "(?:{})", "({}|{})", "(|{})", "{}|{}", "()", "(?#b){}", "({}", "{})"])
+                part = part.format(*(self.pattern(depth - 1) for _ in range(2)))
+            elif self.random.random() < 0.2:
+                part = self.choice(ANCHORS)
+            if self.random.random() < 0.35:
+                part += self.choice(QUANTIFIERS)
+            parts.append(part)
+        return "".join(parts)
+
+    def similar(self):
+        """A text and a pattern of SIMILAR TO; the regular expression of one with another escape."""
+        pattern = "".join(self.choice(SIMILAR_PIECES) for _ in range(self.random.randrange(6)))
+        if self.random.random() < 0.5:
+            escape = self.choice(["", "#", "\\", "\u00e4", "\u20ac", "##", "["])
+            return f"similar_to_escape({literal(pattern, 'text')}, {literal(escape, 'text')})", f"similar_escape text {word(pattern)} {word(escape)}"
+        text = "".join(self.choice(SUBJECTS) for _ in range(self.random.randrange(5)))
+        return f"{literal(text, 'text')} SIMILAR TO {literal(pattern, 'text')}", f"similar text {word(text)} text {word(pattern)}"
+
     def interval(self):
         """A time and an interval that mostly leads to another one."""
         ty, number = self.choice(TIMES), self.random.randrange
@@ -435,12 +490,28 @@ class Expressions:
             return f"{name}({literal(text, ty)}, {decimals})", f"{name} {ty} {word(text)} {decimals}"
         return f"{name}({literal(text, ty)})", f"{name} {ty} {word(text)}"
 
+    def spread(self):
+        """Variances of values that are near to each other, or the same."""
+        kind, ty = self.choice(["var_pop", "variance", "stddev_pop", "stddev"]), self.choice(NUMBERS)
+        values = [self.value(ty) for _ in range(self.choice([1, 2, 3, 30]))]
+        if ty in ("numeric", "float8") and self.random.random() < 0.7:
+            first, digits = self.choice(["3", "1000000000", "12345678901234567890", "-0"]), self.choice([1, 2, 5, 20])
+            values = [f"{first}.{''.join(self.choice('0123456789') for _ in range(digits))}" for _ in values]
+        if self.random.random() < 0.2:
+            values = [values[0]] * 3
+        return self.aggregate_of(kind, ty, values)
+
     def aggregate(self):
         """Of no rows to many; the order matters for floats."""
         kind, ty = self.choice(AGGREGATES), self.choice([*TYPES, *NUMBERS, "numeric"])
+        if kind.startswith("bool") and self.random.random() < 0.8:
+            ty = "bool"
         while kind in ("min", "max") and ty == "bytea":  # exists since 18
             ty = self.choice(TYPES)
         values = [self.value(ty) for _ in range(self.choice([0, 1, 2, 3, 4, 10, 30]))]
+        return self.aggregate_of(kind, ty, values)
+
+    def aggregate_of(self, kind, ty, values):
         rows = ", ".join(f"({place}, {literal(text, ty)})" for place, text in enumerate(values))
         table = f"(VALUES {rows})" if values else f"(SELECT 1, {literal(EDGES[ty][0], ty)} WHERE false)"
         words = " ".join(["aggregate", kind, ty, *map(word, values)])

@@ -9,7 +9,7 @@ use common::*;
 use pgseal_cell::grant::{Grant, KeyScope, Operation, Subject};
 use pgseal_evaluator::engine::{CollationId, Connection};
 use pgseal_evaluator_proto::{AttachAs, Collation, Refusal};
-use pgseal_value::{AggregateKind, Arithmetic, Value};
+use pgseal_value::{AggregateKind, Arithmetic, Type, Value};
 
 const C: CollationId = CollationId::C;
 
@@ -186,8 +186,10 @@ fn a_state_goes_on_as_what_it_began_as() {
     let (one, two) = (key.int4(1), key.int4(2));
     let gone = Err(Refusal::UnknownState);
     let mut sealed = Vec::new();
-    for began in AggregateKind::ALL {
-        for asked in AggregateKind::ALL.into_iter().filter(|kind| *kind != began) {
+    let of_numbers = |kind: &AggregateKind| kind.result_type(Type::Int4).is_some();
+    let kinds: Vec<AggregateKind> = AggregateKind::ALL.into_iter().filter(of_numbers).collect();
+    for began in kinds.iter().copied() {
+        for asked in kinds.iter().copied().filter(|kind| *kind != began) {
             for cells in [&[&two[..]][..], &[]] {
                 let state = step(connection, 0, began, &[&one]).unwrap();
                 assert_eq!(step(connection, state, asked, cells), gone);

@@ -10,8 +10,9 @@ use std::io::{self, BufRead, Write};
 use pgseal_value::{
     absolute, add_interval, arithmetic, cast, compare, concat, date_trunc, extract, hash_bytes,
     initcap, left, length, like, like_escape, lower, negate, order_prefix, pad, position, repeat,
-    replace, reverse, right, round, split_part, starts_with, substring, trim, upper, Aggregate,
-    AggregateKind, Arithmetic, Ends, Field, Interval, Rounding, Type, Value, ValueError, C,
+    replace, reverse, right, round, similar_to_escape, split_part, starts_with, substring, trim,
+    upper, Aggregate, AggregateKind, Arithmetic, Ends, Field, Interval, Reading, Regex, Rounding,
+    Type, Value, ValueError, C,
 };
 
 fn main() -> io::Result<()> {
@@ -98,6 +99,8 @@ fn evaluate(operation: &str, words: &[&str]) -> Result<Option<Value>, ValueError
         "add-interval" => add_interval(&a, interval(&words[2..]))?,
         "sub-interval" => add_interval(&a, interval(&words[2..]).negated())?,
         "escape" => like_escape(&a, &text(words[2]))?,
+        "regex" | "iregex" | "similar" => matched(operation, &a, &value(words[2], words[3])?)?,
+        "similar_escape" => similar_to_escape(&a, &text(words[2]))?,
         "like" | "ilike" => {
             let pattern = like_escape(&value(words[2], words[3])?, &text(words[4]))?;
             let insensitive = (operation == "ilike").then_some(&C as &dyn pgseal_value::Collate);
@@ -106,6 +109,17 @@ fn evaluate(operation: &str, words: &[&str]) -> Result<Option<Value>, ValueError
         _ => panic!("{operation} is no operation"),
     };
     Ok(Some(result))
+}
+
+/// Whether a text matches a pattern.
+fn matched(operation: &str, text: &Value, pattern: &Value) -> Result<Value, ValueError> {
+    let reading = match operation {
+        "iregex" => Reading::Insensitive,
+        "similar" => Reading::Similar,
+        _ => Reading::Sensitive,
+    };
+    let regex = Regex::new(pattern, reading, &C, || Ok::<_, ValueError>(()))?;
+    regex.matches(text).map(Value::Bool)
 }
 
 /// Evaluates a function of a text, with the texts or numbers behind it; none if it is something
@@ -177,7 +191,13 @@ fn aggregate(words: &[&str]) -> Result<Option<Value>, ValueError> {
         "sum" => AggregateKind::Sum,
         "avg" => AggregateKind::Avg,
         "min" => AggregateKind::Min,
-        _ => AggregateKind::Max,
+        "max" => AggregateKind::Max,
+        "var_pop" => AggregateKind::VarPop,
+        "variance" => AggregateKind::VarSamp,
+        "stddev_pop" => AggregateKind::StddevPop,
+        "stddev" => AggregateKind::StddevSamp,
+        "bool_and" => AggregateKind::BoolAnd,
+        _ => AggregateKind::BoolOr,
     };
     let ty = ty(words[1]);
     let values: Result<Vec<Value>, ValueError> = words[2..]
@@ -188,7 +208,10 @@ fn aggregate(words: &[&str]) -> Result<Option<Value>, ValueError> {
     let whole = stepped(kind, ty, &values)?;
     let result = whole.finish();
     let sums_floats = matches!(ty, Type::Float4 | Type::Float8)
-        && matches!(kind, AggregateKind::Sum | AggregateKind::Avg);
+        && !matches!(
+            kind,
+            AggregateKind::Count | AggregateKind::Min | AggregateKind::Max
+        );
     if !sums_floats {
         let (first, second) = values.split_at(values.len() / 2);
         let mut combined = stepped(kind, ty, first)?;

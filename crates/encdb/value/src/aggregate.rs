@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use crate::decimal::{Decimal, Number, Sum};
+use crate::decimal::{spread, Decimal, Number, Squares, Sum};
 use crate::{compare, float, Arithmetic, Collate, Type, Value, ValueError};
 
 /// The kind of an aggregate. The numbers stand in encoded states.
@@ -22,15 +22,75 @@ pub enum AggregateKind {
     Min = 4,
     /// `max(x)`
     Max = 5,
+    /// `var_pop(x)`
+    VarPop = 6,
+    /// `var_samp(x)`, `variance(x)`
+    VarSamp = 7,
+    /// `stddev_pop(x)`
+    StddevPop = 8,
+    /// `stddev_samp(x)`, `stddev(x)`
+    StddevSamp = 9,
+    /// `bool_and(x)`, `every(x)`
+    BoolAnd = 10,
+    /// `bool_or(x)`
+    BoolOr = 11,
+}
+
+/// How far values are from their average.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spread {
+    VarPop,
+    VarSamp,
+    StddevPop,
+    StddevSamp,
+}
+
+impl Spread {
+    /// Whether values are a part of all.
+    pub(crate) fn is_of_sample(self) -> bool {
+        matches!(self, Self::VarSamp | Self::StddevSamp)
+    }
+
+    /// Whether it is the root of the other.
+    pub(crate) fn is_root(self) -> bool {
+        matches!(self, Self::StddevPop | Self::StddevSamp)
+    }
+
+    /// Whether so many values have one.
+    pub(crate) fn has_enough(self, count: i64) -> bool {
+        count > i64::from(self.is_of_sample())
+    }
 }
 
 impl AggregateKind {
     /// Every kind, in the order of the numbers.
-    pub const ALL: [Self; 5] = [Self::Count, Self::Sum, Self::Avg, Self::Min, Self::Max];
+    pub const ALL: [Self; 11] = [
+        Self::Count,
+        Self::Sum,
+        Self::Avg,
+        Self::Min,
+        Self::Max,
+        Self::VarPop,
+        Self::VarSamp,
+        Self::StddevPop,
+        Self::StddevSamp,
+        Self::BoolAnd,
+        Self::BoolOr,
+    ];
 
     /// The kind of this number.
     pub fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
+    }
+
+    fn spread(self) -> Option<Spread> {
+        Some(match self {
+            Self::VarPop => Spread::VarPop,
+            Self::VarSamp => Spread::VarSamp,
+            Self::StddevPop => Spread::StddevPop,
+            Self::StddevSamp => Spread::StddevSamp,
+            _ => return None,
+        })
     }
 
     /// The type of the result over values of a type, if PostgreSQL has the aggregate.
@@ -43,6 +103,11 @@ impl AggregateKind {
             (Self::Avg, Type::Int4 | Type::Int8 | Type::Decimal) => Some(Type::Decimal),
             (Self::Avg, Type::Float4 | Type::Float8) => Some(Type::Float8),
             (Self::Sum | Self::Avg, _) => None,
+            (Self::BoolAnd | Self::BoolOr, Type::Bool) => Some(ty),
+            (Self::BoolAnd | Self::BoolOr, _) => None,
+            (Self::VarPop | Self::VarSamp | Self::StddevPop | Self::StddevSamp, _) => {
+                Self::Avg.result_type(ty)
+            }
             // PostgreSQL has them of bytea since version 18.
             (Self::Min | Self::Max, Type::Bool | Type::Uuid) => None,
             (Self::Min | Self::Max, _) => Some(ty),
@@ -59,12 +124,26 @@ pub struct Aggregate {
 
 enum State {
     Count(i64),
-    Int4 { count: i64, sum: i64 },
-    Int8 { count: i64, sum: i128 },
+    Int4 {
+        count: i64,
+        sum: i64,
+    },
+    Int8 {
+        count: i64,
+        sum: i128,
+    },
     Decimal(Sum),
     Float4(Option<f32>),
     Float8(Option<f64>),
     Moments(Moments),
+    /// Of int4
+    Spread {
+        count: i64,
+        sum: i64,
+        squares: i128,
+    },
+    Squares(Squares),
+    Truth(Option<bool>),
     Extreme(Option<Value>),
 }
 
@@ -75,6 +154,16 @@ impl Aggregate {
         let state = match (kind, ty) {
             (AggregateKind::Count, _) => State::Count(0),
             (AggregateKind::Min | AggregateKind::Max, _) => State::Extreme(None),
+            (AggregateKind::BoolAnd | AggregateKind::BoolOr, _) => State::Truth(None),
+            (_, Type::Float4 | Type::Float8) if kind.spread().is_some() => {
+                State::Moments(Moments::default())
+            }
+            (_, Type::Int4) if kind.spread().is_some() => State::Spread {
+                count: 0,
+                sum: 0,
+                squares: 0,
+            },
+            _ if kind.spread().is_some() => State::Squares(Squares::new()),
             (_, Type::Int4) => State::Int4 { count: 0, sum: 0 },
             (_, Type::Int8) => State::Int8 { count: 0, sum: 0 },
             (_, Type::Decimal) => State::Decimal(Sum::new()),
@@ -90,6 +179,7 @@ impl Aggregate {
     pub fn bytes(&self) -> usize {
         match &self.state {
             State::Decimal(sum) => sum.bytes(),
+            State::Squares(squares) => squares.bytes(),
             _ => 0,
         }
     }
@@ -125,6 +215,21 @@ impl Aggregate {
             (State::Float8(sum), Value::Float8(value)) => *sum = Some(added(*sum, *value)?),
             (State::Moments(moments), Value::Float4(value)) => moments.add(f64::from(*value))?,
             (State::Moments(moments), Value::Float8(value)) => moments.add(*value)?,
+            (
+                State::Spread {
+                    count,
+                    sum,
+                    squares,
+                },
+                Value::Int4(value),
+            ) => {
+                *count += 1;
+                *sum = sum.wrapping_add(i64::from(*value));
+                *squares += i128::from(i64::from(*value) * i64::from(*value));
+            }
+            (State::Squares(squares), Value::Int8(value)) => squares.add(&Decimal::from(*value)),
+            (State::Squares(squares), Value::Decimal(value)) => squares.add(value),
+            (State::Truth(truth), Value::Bool(value)) => take_truth(self.kind, truth, *value),
             (State::Extreme(extreme), _) => take_better(self.kind, extreme, value, collation)?,
             _ => return Err(ValueError::Undefined(self.ty, value.ty())),
         }
@@ -155,6 +260,24 @@ impl Aggregate {
                 *ours = Some(added(*ours, *value)?);
             }
             (State::Moments(ours), State::Moments(theirs)) => ours.combine(theirs)?,
+            (
+                State::Spread {
+                    count,
+                    sum,
+                    squares,
+                },
+                State::Spread {
+                    count: n,
+                    sum: s,
+                    squares: q,
+                },
+            ) => {
+                *count += n;
+                *sum = sum.checked_add(*s).ok_or(range)?;
+                *squares = squares.checked_add(*q).ok_or(range)?;
+            }
+            (State::Squares(ours), State::Squares(theirs)) => ours.combine(theirs),
+            (State::Truth(ours), State::Truth(Some(value))) => take_truth(self.kind, ours, *value),
             (State::Extreme(ours), State::Extreme(Some(value))) => {
                 take_better(self.kind, ours, value, collation)?;
             }
@@ -175,9 +298,33 @@ impl Aggregate {
             State::Decimal(sum) => self.decimal(sum)?,
             State::Float4(sum) => sum.map(Value::Float4),
             State::Float8(sum) => sum.map(Value::Float8),
-            State::Moments(moments) => moments.average().map(Value::Float8),
+            State::Moments(moments) => match self.kind.spread() {
+                Some(of) => moments.spread(of).map(Value::Float8),
+                None => moments.average().map(Value::Float8),
+            },
+            State::Spread {
+                count,
+                sum,
+                squares,
+            } => self.spread(*count, *sum, *squares)?,
+            State::Squares(squares) => match self.kind.spread() {
+                Some(of) => squares.result(of)?.map(Value::Decimal),
+                None => None,
+            },
+            State::Truth(truth) => truth.map(Value::Bool),
             State::Extreme(extreme) => extreme.as_ref().map(Value::duplicate),
         })
+    }
+
+    fn spread(&self, count: i64, sum: i64, squares: i128) -> Result<Option<Value>, ValueError> {
+        match self.kind.spread() {
+            Some(of) if of.has_enough(count) => {
+                let sum = Number::from_i128(i128::from(sum));
+                let result = spread(count, &sum, &Number::from_i128(squares), of)?;
+                Ok(Some(Value::Decimal(result)))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// A sum of integers, or their average.
@@ -228,6 +375,17 @@ impl Aggregate {
             State::Moments(Moments { n, sx, sxx }) => {
                 into.extend([n, sx, sxx].into_iter().flat_map(|x| x.to_le_bytes()));
             }
+            State::Spread {
+                count,
+                sum,
+                squares,
+            } => {
+                into.extend_from_slice(&count.to_le_bytes());
+                into.extend_from_slice(&sum.to_le_bytes());
+                into.extend_from_slice(&squares.to_le_bytes());
+            }
+            State::Squares(squares) => squares.encode(into),
+            State::Truth(truth) => into.extend(truth.iter().map(|truth| u8::from(*truth))),
             State::Extreme(extreme) => {
                 into.push(u8::from(extreme.is_some()));
                 if let Some(value) = extreme {
@@ -275,6 +433,26 @@ impl State {
                 *sx = f64::from_le_bytes(*second);
                 *sxx = f64::from_le_bytes(rest.try_into().ok()?);
             }
+            Self::Spread {
+                count,
+                sum,
+                squares,
+            } => {
+                let (first, rest) = bytes.split_first_chunk()?;
+                let (second, rest) = rest.split_first_chunk()?;
+                *count = i64::from_le_bytes(*first);
+                *sum = i64::from_le_bytes(*second);
+                *squares = i128::from_le_bytes(rest.try_into().ok()?);
+            }
+            Self::Squares(squares) => *squares = Squares::decode(bytes)?,
+            Self::Truth(truth) => {
+                *truth = match bytes {
+                    [] => None,
+                    [0] => Some(false),
+                    [1] => Some(true),
+                    _ => return None,
+                };
+            }
             Self::Extreme(extreme) => {
                 *extreme = match bytes {
                     [0] => None,
@@ -292,6 +470,15 @@ fn added<F: float::Float>(sum: Option<F>, value: F) -> Result<F, ValueError> {
         Some(sum) => float::arithmetic(Arithmetic::Add, sum, value),
         None => Ok(value),
     }
+}
+
+/// Joins a truth to those before.
+fn take_truth(kind: AggregateKind, truth: &mut Option<bool>, value: bool) {
+    let before = truth.unwrap_or(value);
+    *truth = Some(match kind {
+        AggregateKind::BoolAnd => before && value,
+        _ => before || value,
+    });
 }
 
 /// Keeps the better of two values; of equal ones the later, where its scale or sign may differ.
@@ -321,7 +508,8 @@ fn take_better(
     Ok(())
 }
 
-/// PostgreSQL's state of an average of floats. The sum of squares decides about overflow alone.
+/// PostgreSQL's state of averages and variances of floats. Of an average the sum of squares decides
+/// about overflow alone.
 #[derive(Default)]
 struct Moments {
     n: f64,
@@ -367,6 +555,15 @@ impl Moments {
         }
         (self.n, self.sx, self.sxx) = (n, sx, sxx);
         Ok(())
+    }
+
+    fn spread(&self, of: Spread) -> Option<f64> {
+        let others = self.n - f64::from(u8::from(of.is_of_sample()));
+        let variance = (others > 0.0).then(|| self.sxx / others)?;
+        Some(match of.is_root() {
+            true => variance.sqrt(),
+            false => variance,
+        })
     }
 
     fn average(&self) -> Option<f64> {

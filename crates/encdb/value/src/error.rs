@@ -2,7 +2,7 @@
 //!
 //! The texts are PostgreSQL's without the value that it would quote: they reach logs.
 
-use crate::Type;
+use crate::{RegexError, Type, Untranslated};
 
 /// Why an operation on values has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,8 +71,17 @@ pub enum ValueError {
     #[error("LIKE pattern must not end with escape character")]
     TrailingEscape,
     /// A pattern that is compared with a text for hours.
-    #[error("the LIKE pattern takes too long to be compared with the value")]
+    #[error("the pattern takes too long to be compared with the value")]
     TooComplex,
+    /// A pattern that is no regular expression.
+    #[error("invalid regular expression: {0}")]
+    Regex(RegexError),
+    /// A regular expression that only PostgreSQL has.
+    #[error("regular expressions of encrypted text have no {}", .0.name())]
+    Untranslated(Untranslated),
+    /// A third `\"` in a pattern of `SIMILAR TO`.
+    #[error("SQL regular expression may not contain more than two escape-double-quote separators")]
+    SimilarQuotes,
     /// An escape that is no single character of the type.
     #[error("invalid escape string")]
     InvalidEscape,
@@ -121,6 +130,9 @@ impl ValueError {
             Self::Encoding => "22021",
             Self::TrailingEscape | Self::InvalidEscape => "22025",
             Self::NegativeSubstring => "22011",
+            Self::Regex(_) => "2201B",
+            Self::SimilarQuotes => "2200C",
+            Self::Untranslated(_) => "0A000",
             Self::FromNaN(_) | Self::FromInfinity(_) | Self::FieldUnsupported(_) => "0A000",
             Self::TooLong => "54000",
             Self::TooComplex => "54001",

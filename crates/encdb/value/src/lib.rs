@@ -29,6 +29,9 @@ mod float_text;
 mod integer;
 mod like;
 mod operator;
+#[cfg(feature = "regex")]
+mod regex;
+mod regex_error;
 mod rounding;
 mod search;
 mod text;
@@ -38,13 +41,16 @@ mod value;
 pub use aggregate::{Aggregate, AggregateKind};
 pub use arithmetic::{absolute, arithmetic, negate};
 pub use cast::{cast, cast_in};
-pub use collate::{Collate, C};
+pub use collate::{Class, Collate, C};
 pub use compare::{compare, hash_bytes, order_prefix};
 pub use datetime::{add_interval, date_trunc, extract, Field, Interval, Utc, Zone};
 pub use decimal::Decimal;
 pub use error::ValueError;
 pub use like::{like, like_escape};
 pub use operator::Arithmetic;
+#[cfg(feature = "regex")]
+pub use regex::{similar_to_escape, Reading, Regex};
+pub use regex_error::{RegexError, Untranslated};
 pub use rounding::{round, Rounding};
 pub use search::{position, replace, replaced_len, split_part, starts_with, trim, Ends};
 pub use text::{

@@ -59,7 +59,7 @@ pub fn like_escape(pattern: &Value, escape: &str) -> Result<Value, ValueError> {
     }
 }
 
-fn at_most_one<T>(mut units: impl Iterator<Item = T>) -> Result<Option<T>, ValueError> {
+pub(crate) fn at_most_one<T>(mut units: impl Iterator<Item = T>) -> Result<Option<T>, ValueError> {
     let escape = units.next();
     match units.next() {
         None => Ok(escape),

@@ -6,9 +6,9 @@
 
 use std::cmp::Ordering;
 use std::ffi::{CStr, CString};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use pgseal_value::Collate;
+use pgseal_value::{Class, Collate};
 
 use crate::engine::SharedCollation;
 
@@ -19,7 +19,11 @@ pub fn collation(name: &str) -> Option<SharedCollation> {
 }
 
 /// An open locale whose characters are UTF-8.
-pub struct Locale(libc::locale_t);
+pub struct Locale {
+    locale: libc::locale_t,
+    /// The members of each class, once they were asked for.
+    classes: [OnceLock<Vec<(u32, u32)>>; Class::ALL.len()],
+}
 
 // SAFETY: glibc's locale objects do not change after they were made; the functions that take one
 // may be called by several threads.
@@ -32,6 +36,14 @@ extern "C" {
     fn towlower_l(c: u32, locale: libc::locale_t) -> u32;
     fn towupper_l(c: u32, locale: libc::locale_t) -> u32;
     fn iswalnum_l(c: u32, locale: libc::locale_t) -> libc::c_int;
+    fn iswalpha_l(c: u32, locale: libc::locale_t) -> libc::c_int;
+    fn iswdigit_l(c: u32, locale: libc::locale_t) -> libc::c_int;
+    fn iswgraph_l(c: u32, locale: libc::locale_t) -> libc::c_int;
+    fn iswlower_l(c: u32, locale: libc::locale_t) -> libc::c_int;
+    fn iswprint_l(c: u32, locale: libc::locale_t) -> libc::c_int;
+    fn iswpunct_l(c: u32, locale: libc::locale_t) -> libc::c_int;
+    fn iswspace_l(c: u32, locale: libc::locale_t) -> libc::c_int;
+    fn iswupper_l(c: u32, locale: libc::locale_t) -> libc::c_int;
 }
 
 impl Locale {
@@ -48,13 +60,16 @@ impl Locale {
         if locale.is_null() {
             return None;
         }
-        let open = Self(locale);
+        let open = Self {
+            locale,
+            classes: Default::default(),
+        };
         (open.charset() == c"UTF-8").then_some(open)
     }
 
     fn charset(&self) -> &CStr {
         // SAFETY: the locale is open; the text belongs to it.
-        unsafe { CStr::from_ptr(libc::nl_langinfo_l(libc::CODESET, self.0)) }
+        unsafe { CStr::from_ptr(libc::nl_langinfo_l(libc::CODESET, self.locale)) }
     }
 
     fn letter(
@@ -63,13 +78,37 @@ impl Locale {
         change: unsafe extern "C" fn(u32, libc::locale_t) -> u32,
     ) -> char {
         // SAFETY: the locale is open; any code point is an argument of these functions.
-        let changed = unsafe { change(u32::from(letter), self.0) };
+        let changed = unsafe { change(u32::from(letter), self.locale) };
         char::from_u32(changed).unwrap_or(letter)
     }
 
-    fn is_alphanumeric(&self, letter: char) -> bool {
-        // SAFETY: the locale is open; any code point is an argument of this function.
-        unsafe { iswalnum_l(u32::from(letter), self.0) != 0 }
+    fn is_of(&self, class: Class, letter: char) -> bool {
+        let is_of = match class {
+            Class::Alnum => iswalnum_l,
+            Class::Alpha => iswalpha_l,
+            Class::Digit => iswdigit_l,
+            Class::Graph => iswgraph_l,
+            Class::Lower => iswlower_l,
+            Class::Print => iswprint_l,
+            Class::Punct => iswpunct_l,
+            Class::Space => iswspace_l,
+            Class::Upper => iswupper_l,
+        };
+        // SAFETY: the locale is open; any code point is an argument of these functions.
+        unsafe { is_of(u32::from(letter), self.locale) != 0 }
+    }
+
+    /// Looks at every character: milliseconds.
+    fn all_of(&self, class: Class) -> Vec<(u32, u32)> {
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        for letter in ('\0'..=char::MAX).filter(|letter| self.is_of(class, *letter)) {
+            let code = u32::from(letter);
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == code => *last = code,
+                _ => ranges.push((code, code)),
+            }
+        }
+        ranges
     }
 }
 
@@ -96,8 +135,10 @@ impl Collate for Locale {
         if a == b {
             return Ordering::Equal;
         }
-        // SAFETY: two strings that end in zero, and an open locale.
-        let order = with_zero(a, |a| with_zero(b, |b| unsafe { strcoll_l(a, b, self.0) }));
+        let order = with_zero(a, |a| {
+            // SAFETY: two strings that end in zero, and an open locale.
+            with_zero(b, |b| unsafe { strcoll_l(a, b, self.locale) })
+        });
         order.cmp(&0).then_with(|| a.as_bytes().cmp(b.as_bytes()))
     }
 
@@ -116,10 +157,24 @@ impl Collate for Locale {
                 true => self.letter(c, towlower_l),
                 false => self.letter(c, towupper_l),
             };
-            within = self.is_alphanumeric(changed);
+            within = self.is_of(Class::Alnum, changed);
             changed
         });
         letters.collect()
+    }
+
+    fn lower_of(&self, letter: char) -> char {
+        self.letter(letter, towlower_l)
+    }
+
+    fn upper_of(&self, letter: char) -> char {
+        self.letter(letter, towupper_l)
+    }
+
+    fn members(&self, class: Class) -> Vec<(u32, u32)> {
+        let place = Class::ALL.iter().position(|other| *other == class);
+        let known = &self.classes[place.expect("it is one of all")];
+        known.get_or_init(|| self.all_of(class)).clone()
     }
 }
 
@@ -137,6 +192,22 @@ mod tests {
         assert_eq!(locale.lower("ÄÖx"), "äöx");
         assert_eq!(locale.upper("äöx"), "ÄÖX");
         assert_eq!(locale.initcap("ÄÖ öÄ-x3Y"), "Äö Öä-X3y");
+    }
+
+    #[test]
+    fn classes_are_those_of_libc() {
+        let locale = Locale::open("C.UTF-8").expect("glibc has it");
+        let has = |class, letter: char| {
+            let code = u32::from(letter);
+            let members = locale.members(class);
+            members
+                .iter()
+                .any(|(first, last)| (*first..=*last).contains(&code))
+        };
+        assert!(has(Class::Alpha, 'ä') && has(Class::Lower, 'ß') && has(Class::Upper, 'Ω'));
+        assert!(has(Class::Space, '\u{2003}') && !has(Class::Digit, '٣') && has(Class::Alnum, '٣'));
+        assert_eq!(locale.members(Class::Digit), [(0x30, 0x39)]);
+        assert_eq!((locale.lower_of('Ä'), locale.upper_of('ä')), ('ä', 'Ä'));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod number;
 mod power;
 mod product;
 mod rounding;
+mod spread;
 mod sum;
 mod text;
 
@@ -18,6 +19,7 @@ use crate::{Arithmetic, Type, ValueError};
 
 use number::Digits;
 pub(crate) use number::Number;
+pub(crate) use spread::{spread, Squares};
 pub(crate) use sum::Sum;
 
 use power::ScaleOfPower;

@@ -59,7 +59,8 @@ impl Sum {
         }
     }
 
-    fn add_number(&mut self, number: &Number) {
+    /// Adds a number that is counted as no value.
+    pub(super) fn add_number(&mut self, number: &Number) {
         self.scale = self.scale.max(number.scale);
         if number.digits.is_empty() {
             return;
@@ -100,7 +101,7 @@ impl Sum {
     }
 
     /// The sum of the finite values.
-    fn number(&self) -> Number {
+    pub(super) fn number(&self) -> Number {
         // Carried twice, above zero: a number and what is to be subtracted from it.
         let positive = self.carried(1);
         let negative = self.carried(-1);
@@ -173,8 +174,8 @@ impl Sum {
         let (scale, weight) = (i32::from_le_bytes(*scale), i32::from_le_bytes(*weight));
         let well_formed = pairs.remainder().is_empty()
             && *flags < 16
-            && (0..=MAX_SCALE).contains(&scale)
-            && (MIN_WEIGHT..=2 * MAX_WEIGHT).contains(&weight);
+            && (0..=2 * MAX_SCALE).contains(&scale)
+            && (2 * MIN_WEIGHT..=3 * MAX_WEIGHT).contains(&weight);
         let mut number = Number {
             negative: flags & 8 != 0,
             weight,
