@@ -8,7 +8,7 @@ are equal, and which of them PostgreSQL shows depends on its plan.
 import itertools
 import random
 
-from statements import PATTERNS, TYPES, WITHOUT_EXTREMES, columns
+from statements import PATTERNS, REGEXES, SIMILARS, TYPES, WITHOUT_EXTREMES, columns
 from twofold import constant
 
 # Beside those of statements.py: the ends of ranges, values of many digits, text on which collations differ.
@@ -30,6 +30,7 @@ MORE_LITERALS = {
 }
 LITERALS = {ty: [*literals, *MORE_LITERALS[ty]] for ty, (_, _, literals) in TYPES.items()}
 MORE_PATTERNS = ["%a", "a_", "%\u00f6", "\u00c4%", "x%y", "abc%h_", "%i%", "I%", "", "a\\_c", "%\U0001f600", "s%SSE"]
+MORE_REGEXES = ["[[:upper:]]", "^[[:lower:]]+$", "\\w\\W", "[\u00c0-\u00ff]", "\u00c4", "^.\u00d6", "[[:punct:]]", "stra.e", "x{500,}y", "[^[:alnum:]]"]
 # tests/suites/fetch-build.sh makes those locales.
 COLLATIONS = ["C", "POSIX", "C.utf8", "en_US.utf8", "tr_TR.utf8", "sv_SE.utf8", "de_DE.utf8"]
 # Equal values of these have equal texts.
@@ -144,9 +145,21 @@ class Parts:
                 "({x}, {z}, {n}) >= ({value}, {second}, 20)"]
 
     def like(self, of=""):
+        if self.random.random() < 0.4:
+            return self.regex(of)
         pattern = constant("text", self.pick([*PATTERNS, *MORE_PATTERNS]))
         return self.fill("{of}t1 {word} {pattern}", "{of}t1 {word} {pattern} {collation}", "starts_with({of}t1, {text})",
                          of=of, word=self.pick(["LIKE", "NOT LIKE", "ILIKE"]), pattern=pattern)
+
+    def regex(self, of):
+        """A regular expression, whose classes of letters are the collation's."""
+        pattern = constant("text", self.pick([*REGEXES[:-3], *MORE_REGEXES]))
+        if self.random.random() < 0.3:
+            pattern = constant("text", self.pick(SIMILARS[:-2]))
+            return self.fill("{of}t1 {word} {pattern}", of=of, word=self.pick(["SIMILAR TO", "NOT SIMILAR TO"]), pattern=pattern)
+        insensitive = self.fill("{of}t1 {word} {pattern}", of=of, word=self.pick(["~*", "!~*"]), pattern=pattern)  # which Turkish has not
+        sensitive = self.fill("{of}t1 {word} {pattern}", "{of}t1 {collation} {word} {pattern}", of=of, word=self.pick(["~", "!~"]), pattern=pattern)
+        return self.pick([insensitive, sensitive])
 
     def order(self, of=""):
         """Columns to order by, without the n that makes the order complete."""

@@ -32,6 +32,8 @@ CASTS = [("int4", "int8"), ("int4", "numeric"), ("int8", "int4"), ("int8", "floa
 SUMS = {"int4": "int8", "int8": "numeric", "float4": "float4", "float8": "float8", "numeric": "numeric"}
 WITHOUT_EXTREMES = {"bool", "uuid", "bytea"}
 PATTERNS = ["%", "#%", "a#_c", "a%", "%b", "_", "a_c", "%\u00f6%", "A%", "x%x", "\\%"]
+REGEXES = ["a", "^a", "b$", "a.c", "^.$", "[a-c]+", "^[^a-z]*$", "\\mx", "(a|\u00f6)", "(?i)A", "[[:alpha:]]{2}", "\\d", "a(", "***=a.c", ""]
+SIMILARS = ["a%", "%(b|c)", "_", "[a-c]*", "%\\%%", "a|%\u00f6%", "[", ""]
 ESCAPES = ["", " ESCAPE '#'", " ESCAPE '\\'", " ESCAPE ''"]
 # What is looked for in texts, cut off them, or put in its place.
 PARTS = ["", "a", "b", "ab", "x", " ", "_c", "\u00f6", "\u20ac", "Q,)%\"$'"]
@@ -152,9 +154,16 @@ class Statements:
         of_text = ["lower({})", "upper({})", "initcap({})", "reverse({})", "trim({})", "ltrim({})", f"left({{}}, {start})",
                    f"right({{}}, {start})", f"repeat({{}}, {min(start, 2)})", f"right({{}}, {self.pick([-2147483648, 2147483647])})",
                    f"lpad({{}}, {start})", f"rpad({{}}, {9 * start}, {quoted(self.pick(PARTS))})"]
+        if ty == "text" and self.random.random() < 0.15:
+            return self.concatenated(depth)
         form = self.pick(forms + of_text * (ty == "text"))
         parts = [self.expression(ty, depth - 1) for _ in range(form.count("{}"))]
         return tuple(form.format(*side) for side in zip(*parts))
+
+    def concatenated(self, depth):
+        """Texts of which some may be NULL, but not all."""
+        form = self.pick(["concat({0}, {1}, {2})", "concat({1}, {0})", "concat_ws({1}, {0}, {2})", "concat_ws({0}, {1}, {2}, {1})", "concat_ws({1}, {2})"])
+        return tuple(form.format(*side) for side in zip(self.expression("text", depth - 1), self.part(), self.expression("text", depth - 1)))
 
     def part(self):
         """A short text."""
@@ -196,13 +205,15 @@ class Statements:
             word = self.pick(["AND", "OR"])
             return tuple(f"({one} {word} {other})" for one, other in zip(left, right))
         ty = self.pick(TYPES)
-        kind = self.pick(["compare", "compare", "compare", "null", "between", "in", "like", "starts", "not"])
+        kind = self.pick(["compare", "compare", "compare", "null", "between", "in", "like", "starts", "regex", "not"])
         if kind == "not":
             return tuple(f"NOT {one}" for one in self.condition(0))
         if kind == "like":
             word, escape = self.pick(["LIKE", "NOT LIKE", "ILIKE"]), self.pick(ESCAPES)
             (left, cell), (pattern, sealed) = self.column("text"), self.constant("text", self.pick(PATTERNS))
             return f"({left} {word} {pattern}{escape})", f"({cell} {word} {sealed}{escape})"
+        if kind == "regex":
+            return self.regex(self.pick(REGEXES[:-3]), self.pick(SIMILARS[:-2]))
         if kind == "starts":
             return tuple(f"starts_with({text}, {part})" for text, part in zip(self.column("text"), self.part()))
         form = {"compare": f"({{}} {self.pick(['=', '<>', '<', '<=', '>', '>='])} {{}})", "null": "({} IS NOT NULL)",
@@ -210,9 +221,16 @@ class Statements:
         parts = [self.column(ty), *(self.leaf(ty) for _ in range(form.count("{}") - 1))]
         return tuple(form.format(*side) for side in zip(*parts))
 
+    def regex(self, regex, similar):
+        """A regular expression, or a pattern of SIMILAR TO."""
+        word, pattern = self.pick([("~", regex), ("~*", regex), ("!~", regex), ("!~*", regex), ("SIMILAR TO", similar), ("NOT SIMILAR TO", similar)])
+        escape = self.pick(ESCAPES) if "SIMILAR" in word else ""
+        (left, cell), (plain, sealed) = self.column("text"), self.constant("text", pattern)
+        return f"({left} {word} {plain}{escape})", f"({cell} {word} {sealed}{escape})"
+
     def statement(self):
         """A statement, for p and for e."""
-        kinds = [self.row] * 6 + [self.filtered] * 2 + [self.grouped, self.whole, self.ordered, self.distinct, self.joined, self.windowed,
+        kinds = [self.row] * 6 + [self.filtered] * 2 + [self.matched, self.grouped, self.whole, self.ordered, self.distinct, self.joined, self.windowed,
                                                         self.combined, self.updated, self.among]
         return self.pick(kinds)()
 
@@ -226,11 +244,20 @@ class Statements:
         plain, sealed = self.condition()
         return f"SELECT n FROM p WHERE {plain} ORDER BY n;", f"SELECT n FROM e WHERE {sealed} ORDER BY n;"
 
+    def matched(self):
+        """A pattern that may be none: an error wherever it is compared."""
+        plain, sealed = self.regex(self.pick(REGEXES), self.pick(SIMILARS))
+        return f"SELECT n, {plain} FROM p ORDER BY n;", f"SELECT n, {sealed} FROM e ORDER BY n;"
+
     def aggregates(self, exact):
         """Sums of floats depend on the order of rows, which plans of groups do not share, and so does the least of 0 and -0, or of
         0 and 0.00."""
         numbers = [ty for ty in NUMBERS if not (exact and ty.startswith("float"))]
-        choices = [("sum", ty) for ty in numbers] + [("avg", ty) for ty in numbers]
+        choices = [(name, ty) for name in ("sum", "avg", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp") for ty in numbers]
+        if self.random.random() < 0.1:
+            (one, cell), (part, sealed), order = self.column("text"), self.part(), self.pick(["n", "n DESC"])
+            return f"string_agg({one}, {part} ORDER BY {order})", f"encdb.decrypt(string_agg({cell}, {sealed} ORDER BY {order}))"
+        choices += [(name, "bool") for name in ("bool_and", "bool_or", "every")]
         extremes = [ty for ty in TYPES if ty not in WITHOUT_EXTREMES and not (exact and ty in ("float4", "float8", "numeric"))]
         choices += [(name, ty) for name in ("min", "max") for ty in extremes]
         name, ty = self.pick(choices)

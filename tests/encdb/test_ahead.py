@@ -29,7 +29,7 @@ ANALYZE rows; ANALYZE few; ANALYZE parted;
 """
 CELLS = {"five": "int4_encrypt(5)", "fifty": "int4_encrypt(50)", "ninety": "int4_encrypt(90)", "pattern": "text_encrypt('%9x%')", "two": "int4_encrypt(2)",
          "pattern_two": "text_encrypt('TEXT 1_')", "four": "text_encrypt('4')", "one_four": "text_encrypt('14')",
-         "prefix": "text_encrypt('text 4')"}
+         "prefix": "text_encrypt('text 4')", "regex": "text_encrypt('9x|\\\\m1.\\\\Z')", "similar": "text_encrypt('text (1|2)_')"}
 SAME = [
     "SELECT count(*), sum(id) FROM rows WHERE k = :'five'",
     "SELECT count(*), sum(id) FROM rows WHERE k <> :'five' AND k >= :'fifty' AND :'ninety' > k",
@@ -51,6 +51,9 @@ SAME = [
     "SELECT count(*), sum(id) FROM rows WHERE n IS DISTINCT FROM :'two'",
     "SELECT count(*), sum(id) FROM rows WHERE t LIKE :'pattern'",
     "SELECT count(*), sum(id) FROM rows WHERE t NOT LIKE :'pattern' AND t ILIKE :'pattern_two'",
+    "SELECT count(*), sum(id) FROM rows WHERE t ~ :'regex'",
+    "SELECT count(*), sum(id) FROM rows WHERE t !~* :'regex' AND t NOT SIMILAR TO :'similar'::enc_text",
+    "SELECT count(*), sum(id) FROM rows WHERE t SIMILAR TO :'similar'::enc_text OR t ~ split_part(:'regex'::enc_text, '|', 1 + id % 2)",
     "SELECT count(*), sum(id) FROM rows WHERE t LIKE :'pattern' COLLATE \"C\" AND random() >= 0",
     "SELECT count(*), min(id), max(id) FROM rows GROUP BY n ORDER BY 1, 2, 3",
     "SELECT count(*) FROM (SELECT DISTINCT k, n FROM rows) x",
@@ -163,6 +166,8 @@ class Ahead(Confidential):
             "SELECT count(*) FROM rows WHERE id % 97 > 0 AND substring(t, 6, 2) = :'four'": batches,
             "SELECT count(*) FROM rows WHERE id % 97 > 0 AND substring(lower(t || t), 6, 2) IN (:'four', :'one_four')": batches,
             "SELECT count(*) FROM rows WHERE id % 97 > 0 AND starts_with(t, :'prefix')": batches,
+            "SELECT count(*) FROM rows WHERE id % 97 > 0 AND t ~ :'regex'": batches,
+            "SELECT count(*) FROM rows WHERE id % 97 > 0 AND t SIMILAR TO :'similar'::enc_text": batches,
             "SELECT count(*) FROM rows WHERE id % 97 > 0 AND split_part(t, ' ', 2) = :'four'": batches,
             "SELECT count(*) FROM rows WHERE id % 97 > 0 AND position(:'four' IN replace(trim(t), ' ', '')) = :'five'": batches,
             # Results of groups, and the filters of groups.

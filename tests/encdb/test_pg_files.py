@@ -41,9 +41,9 @@ MODIFIER = re.compile(r"([(\s]\w+\s+(?:timestamp|numeric|timestamptz))\s*\([\d, 
 CELL = re.compile(r"\\x[0-9a-f]{2}(09|0a|0b|0c|0d|0e|0f|10|11|12|13|39)[0-9a-f]{4}")
 # "function lower(enc_text) does not exist", "operator does not exist: enc_int4 & enc_int4".
 MISSING = re.compile(r"function ([\w.]+)\((.*)\) does not exist|operator does not exist: (.*)")
-OFFERED = set("= <> < <= > >= + - * / || ~~ !~~ ~~* !~~* abs length char_length lower upper substring substr extract sum avg min max % ^ mod power "
+OFFERED = set("= <> < <= > >= + - * / || ~~ !~~ ~~* !~~* ~ ~* !~ !~* abs length char_length lower upper substring substr extract sum avg min max % ^ mod power "
               "initcap left right reverse repeat lpad rpad btrim ltrim rtrim position strpos replace split_part starts_with "
-              "round trunc ceil ceiling floor date_trunc".split())
+              "round trunc ceil ceiling floor date_trunc similar_to_escape stddev stddev_pop stddev_samp variance var_pop var_samp bool_and bool_or every string_agg concat concat_ws".split())
 # There is no interval.
 NOT_OFFERED = [["enc_timestamp", "-", "enc_timestamp"], ["enc_timestamptz", "-", "enc_timestamptz"],
                # The number of decimals is plain.

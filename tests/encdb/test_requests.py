@@ -56,6 +56,7 @@ class Requests(Confidential):
         expected = {
             "SELECT sum(k) FROM numbers WHERE g <= 100": 1,
             "SELECT avg(k) FROM numbers WHERE g <= 128": 1,
+            "SELECT stddev(k) FROM numbers WHERE g <= 100": 1,
             "SELECT sum(k), avg(k) FROM numbers WHERE g <= 128": 2,
             # The last cells come with the question.
             "SELECT sum(k) FROM numbers WHERE g <= 129": 2,

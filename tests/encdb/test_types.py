@@ -34,13 +34,13 @@ TIMES = ["date", "timestamp", "timestamptz"]
 ROWS = 3
 NAMES = {"int4": "integer", "int8": "bigint", "float4": "real", "float8": "double precision", "decimal": "numeric", "bool": "boolean",
          "timestamp": "timestamp without time zone", "timestamptz": "timestamp with time zone"}
-OF_TWO = [*(f"{{x}} {operator} {{y}}" for operator in "= <> < <= > >= + - * / % ^ || ~~".split()),
+OF_TWO = [*(f"{{x}} {operator} {{y}}" for operator in "= <> < <= > >= + - * / % ^ || ~~ ~ !~*".split()),
           "nullif({x}, {y})", "coalesce({x}, {y})", "greatest({x}, {y})", "CASE WHEN {x} IS NULL THEN {x} ELSE {y} END",
           "{x} IN ({y}, {x})", "{x} = ANY (ARRAY[{y}])", "(SELECT count(*) FROM (SELECT {x} UNION SELECT {y}) u)",
           "(SELECT count(*) FROM (VALUES ({x}), ({y})) v(c) WHERE c = {x})", "mod({x}, {y})", "power({x}, {y})",
           "{x} IS DISTINCT FROM {y}", "(SELECT count(*) FROM (SELECT {x} AS c) l JOIN (SELECT {y} AS c) r USING (c))",
           "row({x}) = row({y})", "{x} BETWEEN {y} AND {y}"]
-OF_ONE = ["abs({x})", "- {x}", "length({x})", "sum({x})", "avg({x})", "min({x})", "max({x})", "upper({x})",
+OF_ONE = ["abs({x})", "- {x}", "length({x})", "sum({x})", "avg({x})", "stddev({x})", "var_pop({x})", "bool_or({x})", "every({x})", "min({x})", "max({x})", "upper({x})",
           "initcap({x})", "trim({x})", "left({x}, -1)", "strpos({x}, {x})", "starts_with({x}, {x})", "replace({x}, {x}, {x})"]
 # Joins of two types, by row: those that match, and all of both sides.
 JOINS = ["SELECT a.n, b.n FROM {0} a JOIN {0} b ON a.{1} = b.{2} ORDER BY 1, 2;",

@@ -99,6 +99,19 @@ aggregates() {
     done < <(rows aggregates)
 }
 
+statistics() {
+    local function names pairs pair name
+    printf '\n-- Variances, standard deviations, truths of all rows\n\n'
+    while read -r function names pairs; do
+        for pair in $pairs; do
+            fill statistic.sql.in function "$function" name "${pair%:*}" result "${pair#*:}"
+            for name in ${names//,/ }; do
+                fill statistic_name.sql.in function "$function" name "${pair%:*}" aggregate "$name"
+            done
+        done
+    done < <(rows statistics)
+}
+
 casts() {
     local from to context volatility
     printf '\n-- Casts\n\n'
@@ -133,6 +146,7 @@ arithmetic
 mixed
 intervals
 aggregates
+statistics
 casts
 refused
 cat text.sql det.sql computed.sql

@@ -30,11 +30,47 @@ CREATE OPERATOR !~~* (
     NEGATOR = ~~*, RESTRICT = icnlikesel, JOIN = icnlikejoinsel
 );
 
+CREATE FUNCTION encdb.compile_similar(internal) RETURNS internal
+    AS 'MODULE_PATHNAME', 'encdb_compile_similar' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION encdb.enc_text_similar(enc_text, enc_text) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'encdb_similar' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION encdb.enc_text_nsimilar(enc_text, enc_text) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'encdb_nsimilar' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION encdb.enc_text_regex(enc_text, enc_text) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'encdb_regex' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile_similar;
+CREATE FUNCTION encdb.enc_text_nregex(enc_text, enc_text) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'encdb_nregex' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile_similar;
+CREATE FUNCTION encdb.enc_text_iregex(enc_text, enc_text) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'encdb_iregex' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE FUNCTION encdb.enc_text_niregex(enc_text, enc_text) RETURNS boolean
+    AS 'MODULE_PATHNAME', 'encdb_niregex' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+CREATE OPERATOR ~ (
+    LEFTARG = enc_text, RIGHTARG = enc_text, FUNCTION = encdb.enc_text_regex,
+    NEGATOR = !~, RESTRICT = regexeqsel, JOIN = regexeqjoinsel
+);
+CREATE OPERATOR !~ (
+    LEFTARG = enc_text, RIGHTARG = enc_text, FUNCTION = encdb.enc_text_nregex,
+    NEGATOR = ~, RESTRICT = regexnesel, JOIN = regexnejoinsel
+);
+CREATE OPERATOR ~* (
+    LEFTARG = enc_text, RIGHTARG = enc_text, FUNCTION = encdb.enc_text_iregex,
+    NEGATOR = !~*, RESTRICT = icregexeqsel, JOIN = icregexeqjoinsel
+);
+CREATE OPERATOR !~* (
+    LEFTARG = enc_text, RIGHTARG = enc_text, FUNCTION = encdb.enc_text_niregex,
+    NEGATOR = ~*, RESTRICT = icregexnesel, JOIN = icregexnejoinsel
+);
+
 -- SUBSTRING(x FROM a FOR b) is a call of pg_catalog.substring, LIKE ... ESCAPE one of
--- pg_catalog.like_escape, and EXTRACT one of pg_catalog.extract: the parser says so, whatever the search
+-- pg_catalog.like_escape, SIMILAR TO one of pg_catalog.similar_to_escape, and EXTRACT one of pg_catalog.extract: the parser says so, whatever the search
 -- path is.
 CREATE FUNCTION pg_catalog.like_escape(enc_text, text) RETURNS enc_text
     AS 'MODULE_PATHNAME', 'encdb_like_escape' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+-- STABLE, so that it is there when the call that it is an argument of is compiled.
+CREATE FUNCTION pg_catalog.similar_to_escape(enc_text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_similar_to_escape' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION pg_catalog.similar_to_escape(enc_text, text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_similar_to_escape' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE FUNCTION pg_catalog.substring(enc_text, integer) RETURNS enc_text
     AS 'MODULE_PATHNAME', 'encdb_substring' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE FUNCTION pg_catalog.substring(enc_text, integer, integer) RETURNS enc_text
@@ -82,6 +118,20 @@ CREATE FUNCTION split_part(enc_text, enc_text, integer) RETURNS enc_text
     AS 'MODULE_PATHNAME', 'encdb_split_part' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE FUNCTION split_part(enc_text, text, integer) RETURNS enc_text
     AS 'MODULE_PATHNAME', 'encdb_split_part_plain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+
+-- What is joined: NULL is left out.
+CREATE FUNCTION concat(VARIADIC enc_text[]) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_concat_all' LANGUAGE C STABLE PARALLEL SAFE COST 20;
+CREATE FUNCTION concat_ws(enc_text, VARIADIC enc_text[]) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_concat_ws' LANGUAGE C STABLE PARALLEL SAFE COST 20;
+CREATE FUNCTION encdb.enc_text_string_agg_step(internal, enc_text, enc_text) RETURNS internal
+    AS 'MODULE_PATHNAME', 'encdb_string_agg_step' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 10;
+CREATE FUNCTION encdb.enc_text_string_agg_final(internal) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_string_agg_final' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 20;
+CREATE AGGREGATE string_agg(enc_text, enc_text) (
+    SFUNC = encdb.enc_text_string_agg_step, STYPE = internal, SSPACE = 4096,
+    FINALFUNC = encdb.enc_text_string_agg_final, FINALFUNC_MODIFY = READ_ONLY, PARALLEL = SAFE
+);
 
 -- The parser makes calls of pg_catalog's functions of TRIM(... FROM x) and POSITION(y IN x), too.
 CREATE FUNCTION pg_catalog.btrim(enc_text) RETURNS enc_text

@@ -140,19 +140,20 @@ EncdbAggregateStep(FunctionCallInfo fcinfo, char kind)
 	PG_RETURN_POINTER(state);
 }
 
-PG_FUNCTION_INFO_V1(encdb_sum_step);
-Datum
-encdb_sum_step(PG_FUNCTION_ARGS)
-{
-	return EncdbAggregateStep(fcinfo, 's');
-}
+#define STEP(name, kind) \
+	PG_FUNCTION_INFO_V1(encdb_##name##_step); \
+	Datum encdb_##name##_step(PG_FUNCTION_ARGS) { return EncdbAggregateStep(fcinfo, kind); }
 
-PG_FUNCTION_INFO_V1(encdb_avg_step);
-Datum
-encdb_avg_step(PG_FUNCTION_ARGS)
-{
-	return EncdbAggregateStep(fcinfo, 'a');
-}
+STEP(sum, 's')
+STEP(avg, 'a')
+STEP(min, '<')
+STEP(max, '>')
+STEP(var_pop, 'V')
+STEP(var_samp, 'v')
+STEP(stddev_pop, 'D')
+STEP(stddev_samp, 'd')
+STEP(bool_and, '&')
+STEP(bool_or, '|')
 
 /* Whether an aggregate takes what is deferred */
 bool
@@ -169,20 +170,6 @@ encdb_is_sum(Oid aggregate)
 		return false;
 	fmgr_info(step, &info);
 	return info.fn_addr == encdb_sum_step || info.fn_addr == encdb_avg_step;
-}
-
-PG_FUNCTION_INFO_V1(encdb_min_step);
-Datum
-encdb_min_step(PG_FUNCTION_ARGS)
-{
-	return EncdbAggregateStep(fcinfo, '<');
-}
-
-PG_FUNCTION_INFO_V1(encdb_max_step);
-Datum
-encdb_max_step(PG_FUNCTION_ARGS)
-{
-	return EncdbAggregateStep(fcinfo, '>');
 }
 
 /* Takes in the cells that another state has collected: of few nobody has to be asked */

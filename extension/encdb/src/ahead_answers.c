@@ -166,7 +166,8 @@ Holds(const CallSite *site, int answer)
 		return order > 0;
 	if (function == encdb_ge)
 		return order >= 0;
-	if (function == encdb_nlike || function == encdb_nilike)
+	if (function == encdb_nlike || function == encdb_nilike || function == encdb_nregex || function == encdb_niregex ||
+		function == encdb_nsimilar)
 		return answer == 0;
 	return answer != 0;
 }
@@ -271,6 +272,24 @@ AskPrefix(const CallSite *site, const Rows *rows, int8 *answers)
 	return pgseal_like_each(rows->cells, rows->n, site->operand, PGSEAL_STARTS_WITH, NULL, answers);
 }
 
+static int
+AskRegex(const CallSite *site, const Rows *rows, int8 *answers)
+{
+	return pgseal_like_each(rows->cells, rows->n, site->operand, PGSEAL_REGEX, site->locale, answers);
+}
+
+static int
+AskIregex(const CallSite *site, const Rows *rows, int8 *answers)
+{
+	return pgseal_like_each(rows->cells, rows->n, site->operand, PGSEAL_IREGEX, site->locale, answers);
+}
+
+static int
+AskSimilar(const CallSite *site, const Rows *rows, int8 *answers)
+{
+	return pgseal_like_each(rows->cells, rows->n, site->operand, PGSEAL_SIMILAR, site->locale, answers);
+}
+
 /* Of two rows the one that was given later: the other one is the same for many of its rows */
 static Ahead *
 EncdbAheadLater(Cell *left, Cell *right, int *column, bool *is_right)
@@ -331,8 +350,9 @@ encdb_ahead_order(const FmgrInfo *call, Cell *left, Cell *right, const char *loc
 bool
 encdb_ahead_like(const FmgrInfo *call, Cell *text, Cell *pattern, int how, const char *locale, int *matches)
 {
-	static const AskEach ways[] = {[PGSEAL_LIKE] = AskLike,[PGSEAL_ILIKE] = AskIlike,[PGSEAL_STARTS_WITH] = AskPrefix};
-	Operand		operand = {-1, CellBytes(pattern), how == PGSEAL_ILIKE ? locale : NULL};
+	static const AskEach ways[] = {[PGSEAL_LIKE] = AskLike,[PGSEAL_ILIKE] = AskIlike,[PGSEAL_STARTS_WITH] = AskPrefix,
+	[PGSEAL_REGEX] = AskRegex,[PGSEAL_IREGEX] = AskIregex,[PGSEAL_SIMILAR] = AskSimilar};
+	Operand		operand = {-1, CellBytes(pattern), locale};
 	int			column;
 	int			other;
 	Ahead	   *node;

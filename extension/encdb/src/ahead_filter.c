@@ -92,6 +92,8 @@ SignOf(Oid function)
 		{encdb_like, 'L', RULES_OF_EQUALITY}, {encdb_nlike, 'L', RULES_OF_EQUALITY, true},
 		{encdb_ilike, 'I', RULES_OF_LETTERS}, {encdb_nilike, 'I', RULES_OF_LETTERS, true},
 		{encdb_starts_with, 'S', RULES_OF_EQUALITY},
+		{encdb_regex, 'R', RULES_OF_LETTERS}, {encdb_nregex, 'R', RULES_OF_LETTERS, true},
+		{encdb_similar, 'T', RULES_OF_LETTERS}, {encdb_nsimilar, 'T', RULES_OF_LETTERS, true},
 	};
 	FmgrInfo	info;
 

@@ -5,6 +5,8 @@
  */
 #include "encdb.h"
 
+#include <wctype.h>
+
 #include "catalog/pg_collation.h"
 #include "catalog/pg_database.h"
 #include "miscadmin.h"
@@ -186,6 +188,26 @@ encdb_locale(Oid collation)
 	return EncdbCollationFind(collation)->collate;
 }
 
+static void
+RefuseLetters(const KnownCollation *found)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("encrypted text has no upper and lower case under the locale %s", found->ctype),
+			 errhint("Give the column a collation of provider libc, or COLLATE \"C\".")));
+}
+
+/* The locale whose letters a regular expression knows. In the database's own, PostgreSQL gives ASCII's letters the cases of C */
+const char *
+encdb_regex_ctype(Oid collation, bool insensitive)
+{
+	const char *locale = encdb_ctype(collation);
+
+	if (insensitive && collation == DEFAULT_COLLATION_OID && locale && towlower(L'I') != L'i')
+		RefuseLetters(EncdbCollationFind(collation));
+	return locale;
+}
+
 /* The locale that knows upper and lower case */
 const char *
 encdb_ctype(Oid collation)
@@ -196,9 +218,6 @@ encdb_ctype(Oid collation)
 		return NULL;
 	found = EncdbCollationFind(collation);
 	if (found->no_case)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("encrypted text has no upper and lower case under the locale %s", found->ctype),
-				 errhint("Give the column a collation of provider libc, or COLLATE \"C\".")));
+		RefuseLetters(found);
 	return found->ctype;
 }

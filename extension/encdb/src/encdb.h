@@ -140,6 +140,7 @@ extern bool encdb_is_written_cell(PgsealBytes text);
 /* collation.c */
 extern const char *encdb_locale(Oid collation);
 extern const char *encdb_ctype(Oid collation);
+extern const char *encdb_regex_ctype(Oid collation, bool insensitive);
 extern bool encdb_has_rules(Oid collation);
 extern bool encdb_has_ctype(Oid collation);
 extern void encdb_collation_init(void);
@@ -163,14 +164,24 @@ extern void encdb_ahead_init(void);
 /* jit.c */
 extern void encdb_jit_init(void);
 
+/* expression.c */
+extern bool encdb_has_default_rights(Oid function);
+extern bool encdb_expression_steps(Node *node, StringInfo steps, List **operands);
+
 /* text.c */
 extern Datum encdb_like(PG_FUNCTION_ARGS);
+extern Datum encdb_regex(PG_FUNCTION_ARGS);
 extern Datum encdb_nlike(PG_FUNCTION_ARGS);
 extern Datum encdb_ilike(PG_FUNCTION_ARGS);
 extern Datum encdb_nilike(PG_FUNCTION_ARGS);
 extern Datum encdb_starts_with(PG_FUNCTION_ARGS);
+extern Datum encdb_nregex(PG_FUNCTION_ARGS);
+extern Datum encdb_similar(PG_FUNCTION_ARGS);
+extern Datum encdb_niregex(PG_FUNCTION_ARGS);
+extern Datum encdb_nsimilar(PG_FUNCTION_ARGS);
 
 /* text_functions.c */
+extern Datum encdb_similar_to_escape(PG_FUNCTION_ARGS);
 /* What a function of text needs of its collation */
 typedef enum TextRules
 {
@@ -191,9 +202,6 @@ typedef struct TextFunction
 extern const TextFunction *encdb_text_function(PGFunction function);
 extern int	encdb_text_operands(const TextFunction *function, int narguments);
 extern bool encdb_text_step(const TextFunction *function, List *arguments, Oid collation, StringInfo steps);
-
-/* expression.c */
-extern bool encdb_expression_steps(Node *node, StringInfo steps, List **operands);
 
 /* stored.c */
 extern void encdb_stored_init(void);

@@ -113,8 +113,8 @@ AreDefaultRights(Datum rights, Oid owner)
 }
 
 /* Whether everybody may execute it, as at first */
-static bool
-HasDefaultRights(Oid function)
+bool
+encdb_has_default_rights(Oid function)
 {
 	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
 	bool		is_default;
@@ -148,7 +148,7 @@ EncdbExpressionCall(const Program *program, Node *node, Call *call)
 	}
 	else
 		return false;
-	if (!IsStep(program, call) || !HasDefaultRights(call->function))
+	if (!IsStep(program, call) || !encdb_has_default_rights(call->function))
 		return false;
 	if (call->sign == STEP_PROGRAM)
 		return !program->begins && IsA(node, FuncExpr) &&
@@ -241,7 +241,7 @@ EncdbExpressionReplacement(Program *program, const FuncExpr *call)
 	if (program->ncalls < 2 || IsTooLarge(program) || program->reorders)
 		return NULL;
 	function = EncdbExpressionComputed(program->stable ? "computed_stable" : "computed");
-	if (!OidIsValid(function) || !HasDefaultRights(function))
+	if (!OidIsValid(function) || !encdb_has_default_rights(function))
 		return NULL;
 	steps = makeConst(TEXTOID, -1, DEFAULT_COLLATION_OID, -1, CStringGetTextDatum(program->steps.data), false, false);
 	return (Node *) makeFuncExpr(function, call->funcresulttype, lcons(steps, program->operands), call->funccollid,
@@ -292,7 +292,7 @@ encdb_expression_deferred(Node *argument, List **functions)
 	TakeInCall(&program, &call);
 	function = EncdbExpressionComputed(program.stable ? "computed_stable" : "computed");
 	if (!AreArithmetic(program.steps.data) || IsTooLarge(&program) || program.reorders || !OidIsValid(function) ||
-		list_length(program.operands) > MAX_DEFERRED_OPERANDS || !HasDefaultRights(function))
+		list_length(program.operands) > MAX_DEFERRED_OPERANDS || !encdb_has_default_rights(function))
 		return NULL;
 	*functions = list_concat(*functions, program.functions);
 	initStringInfo(&steps);

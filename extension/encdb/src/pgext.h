@@ -197,10 +197,13 @@ extern int	pgseal_compute(PgsealBytes program, const PgsealBytes *operands, size
  */
 #define PGSEAL_UNTOLD	2		/* among orders, which are -1, 0 and 1, and truths */
 
-/* How a text is compared with a pattern; `locale` is that of ILIKE */
+/* How a text is compared with a pattern; `locale` is that of the letters, for all but LIKE and prefixes */
 #define PGSEAL_LIKE		0
 #define PGSEAL_ILIKE	1
 #define PGSEAL_STARTS_WITH	2	/* the pattern is a prefix */
+#define PGSEAL_REGEX	3
+#define PGSEAL_IREGEX	4
+#define PGSEAL_SIMILAR	5		/* SIMILAR TO, whose escape is the backslash */
 
 /* Of each on the left to the one on the right at its place, or to the only one */
 extern int	pgseal_compare_each(const PgsealBytes *lefts, size_t nlefts, const PgsealBytes *rights, size_t nrights,
@@ -270,7 +273,8 @@ extern int	pgseal_like_escape(PgsealBytes pattern, PgsealBytes escape, PgsealByt
 extern int	pgseal_length(PgsealBytes text, PgsealBytes *result);
 
 /*
- * What comes into an aggregate's state together. `kind`: 's' sum, 'a' avg, '<' min, '>' max. A sum or an avg takes also what
+ * What comes into an aggregate's state together. `kind`: 's' sum, 'a' avg, '<' min, '>' max, 'v' var_samp, 'V' var_pop,
+ * 'd' stddev_samp, 'D' stddev_pop, '&' bool_and, '|' bool_or. A sum or an avg takes also what
  * programs make of cells: `shape` has a byte for each value, 0 for a cell as it is, and else the number of a program, from 1
  * on, whose operands are so many cells. Without bytes all are cells.
  */

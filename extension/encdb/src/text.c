@@ -4,6 +4,17 @@
  */
 #include "ahead.h"
 
+#include "catalog/namespace.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/pathnodes.h"
+#include "nodes/supportnodes.h"
+#include "optimizer/planmain.h"
+#include "utils/builtins.h"
+#include "utils/syscache.h"
+
 PG_FUNCTION_INFO_V1(encdb_concat);
 Datum
 encdb_concat(PG_FUNCTION_ARGS)
@@ -21,7 +32,7 @@ encdb_concat(PG_FUNCTION_ARGS)
 }
 
 /*
- * Whether LIKE, or NOT LIKE, or starts_with has the wanted outcome. In ANALYZE it has: that takes a partial index for as large as its table,
+ * Whether LIKE and its like, or their opposites, have the wanted outcome. In ANALYZE it has: that takes a partial index for as large as its table,
  * rather than for empty.
  */
 static bool
@@ -36,6 +47,8 @@ EncdbTextLike(FunctionCallInfo fcinfo, int how, bool wanted)
 		return true;
 	if (how == PGSEAL_ILIKE)
 		locale = encdb_ctype(PG_GET_COLLATION());
+	else if (how == PGSEAL_REGEX || how == PGSEAL_IREGEX || how == PGSEAL_SIMILAR)
+		locale = encdb_regex_ctype(PG_GET_COLLATION(), how == PGSEAL_IREGEX);
 	else
 		/* Only to refuse what is neither C's nor libc's */
 		(void) encdb_locale_of(CellBytes(text), PG_GET_COLLATION());
@@ -44,39 +57,80 @@ EncdbTextLike(FunctionCallInfo fcinfo, int how, bool wanted)
 	return (matches != 0) == wanted;
 }
 
-PG_FUNCTION_INFO_V1(encdb_like);
-Datum
-encdb_like(PG_FUNCTION_ARGS)
+#define MATCHING(name, how, wanted) \
+	PG_FUNCTION_INFO_V1(encdb_##name); \
+	Datum encdb_##name(PG_FUNCTION_ARGS) { PG_RETURN_BOOL(EncdbTextLike(fcinfo, how, wanted)); }
+
+MATCHING(like, PGSEAL_LIKE, true)
+MATCHING(nlike, PGSEAL_LIKE, false)
+MATCHING(ilike, PGSEAL_ILIKE, true)
+MATCHING(nilike, PGSEAL_ILIKE, false)
+MATCHING(starts_with, PGSEAL_STARTS_WITH, true)
+MATCHING(regex, PGSEAL_REGEX, true)
+MATCHING(nregex, PGSEAL_REGEX, false)
+MATCHING(iregex, PGSEAL_IREGEX, true)
+MATCHING(niregex, PGSEAL_IREGEX, false)
+MATCHING(similar, PGSEAL_SIMILAR, true)
+MATCHING(nsimilar, PGSEAL_SIMILAR, false)
+
+/* encdb.enc_text_similar or encdb.enc_text_nsimilar */
+static Oid
+SimilarFunction(Oid type, bool wanted)
 {
-	PG_RETURN_BOOL(EncdbTextLike(fcinfo, PGSEAL_LIKE, true));
+	Oid			types[] = {type, type};
+
+	return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid, CStringGetDatum(wanted ? "enc_text_similar" : "enc_text_nsimilar"),
+						   PointerGetDatum(buildoidvector(types, lengthof(types))),
+						   ObjectIdGetDatum(get_namespace_oid("encdb", true)));
 }
 
-PG_FUNCTION_INFO_V1(encdb_nlike);
-Datum
-encdb_nlike(PG_FUNCTION_ARGS)
+/* Whether a node is the call that SIMILAR TO without ESCAPE makes of its pattern */
+static bool
+IsSimilarPattern(Node *node)
 {
-	PG_RETURN_BOOL(EncdbTextLike(fcinfo, PGSEAL_LIKE, false));
+	FuncExpr   *call = (FuncExpr *) node;
+	FmgrInfo	info;
+
+	if (!IsA(node, FuncExpr) || list_length(call->args) != 1 || !encdb_has_default_rights(call->funcid))
+		return false;
+	fmgr_info(call->funcid, &info);
+	return info.fn_addr == encdb_similar_to_escape;
 }
 
-PG_FUNCTION_INFO_V1(encdb_ilike);
-Datum
-encdb_ilike(PG_FUNCTION_ARGS)
+static Node *
+CompileSimilar(const SupportRequestSimplify *request)
 {
-	PG_RETURN_BOOL(EncdbTextLike(fcinfo, PGSEAL_ILIKE, true));
+	FuncExpr   *call = request->fcall;
+	FuncExpr   *pattern = lsecond(call->args);
+	FmgrInfo	info;
+	Oid			function;
+
+	if (!IsSimilarPattern((Node *) pattern) || !encdb_has_default_rights(call->funcid))
+		return NULL;
+	fmgr_info(call->funcid, &info);
+	function = SimilarFunction(exprType(linitial(call->args)), info.fn_addr == encdb_regex);
+	if (!OidIsValid(function) || !encdb_has_default_rights(function))
+		return NULL;
+	if (request->root)
+	{
+		record_plan_function_dependency(request->root, call->funcid);
+		record_plan_function_dependency(request->root, pattern->funcid);
+	}
+	return (Node *) makeFuncExpr(function, BOOLOID, list_make2(linitial(call->args), linitial(pattern->args)), InvalidOid,
+								 call->inputcollid, COERCE_EXPLICIT_CALL);
 }
 
-PG_FUNCTION_INFO_V1(encdb_nilike);
+/*
+ * The support function of ~ and !~. SIMILAR TO is a call of them with a pattern that was computed; it becomes one call with the
+ * pattern as it is, which keeps the rights that a client sealed it with, and is the same for all rows.
+ */
+PG_FUNCTION_INFO_V1(encdb_compile_similar);
 Datum
-encdb_nilike(PG_FUNCTION_ARGS)
+encdb_compile_similar(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(EncdbTextLike(fcinfo, PGSEAL_ILIKE, false));
-}
+	Node	   *request = (Node *) PG_GETARG_POINTER(0);
 
-PG_FUNCTION_INFO_V1(encdb_starts_with);
-Datum
-encdb_starts_with(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(EncdbTextLike(fcinfo, PGSEAL_STARTS_WITH, true));
+	PG_RETURN_POINTER(IsA(request, SupportRequestSimplify) ? CompileSimilar((SupportRequestSimplify *) request) : NULL);
 }
 
 /* What LIKE ... ESCAPE calls with its pattern; the escape is plain */

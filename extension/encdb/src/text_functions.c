@@ -20,6 +20,7 @@
 	FUNCTION(rtrim, 'e', "cc", RULES_NONE) FUNCTION(rtrim_plain, 'e', "ct", RULES_NONE) \
 	FUNCTION(round, 'R', "cn", RULES_NONE) FUNCTION(trunc, 'T', "cn", RULES_NONE) \
 	FUNCTION(ceil, 'C', "c", RULES_NONE) FUNCTION(floor, 'F', "c", RULES_NONE) \
+	FUNCTION(similar_to_escape, 'g', "ct", RULES_NONE) \
 	FUNCTION(position, 'p', "cc", RULES_SEARCH) \
 	FUNCTION(replace, 'r', "ccc", RULES_SEARCH) FUNCTION(replace_plain, 'r', "ctt", RULES_SEARCH) \
 	FUNCTION(split_part, 'd', "ccn", RULES_SEARCH) FUNCTION(split_part_plain, 'd', "ctn", RULES_SEARCH)

@@ -8,6 +8,7 @@
 //! | `L` | two operands | LIKE |
 //! | `I` | two operands, a collation | ILIKE |
 //! | `S` | two operands | `starts_with` |
+//! | `R` `T` | two operands, a collation | `~`, SIMILAR TO |
 //! | `&` | a number, so many conditions | AND |
 //! | `\|` | a number, so many conditions | OR |
 //! | `~` | a condition | NOT |
@@ -233,6 +234,8 @@ fn condition<'a>(
                 b'L' => Matching::Like,
                 b'I' => Matching::Ilike(collation(reader, scope)?),
                 b'S' => Matching::Prefix,
+                b'R' => Matching::Regex(collation(reader, scope)?),
+                b'T' => Matching::Similar(collation(reader, scope)?),
                 _ => return Err(Malformed),
             };
             Condition::Matches {
@@ -312,6 +315,12 @@ mod tests {
             text: FilterOperand::Column(0),
             pattern: FilterOperand::Constant(0),
         };
+        let regex = Condition::Matches {
+            matching: Matching::Regex(Collation::Libc("de_DE")),
+            text: FilterOperand::Column(0),
+            pattern: FilterOperand::Constant(0),
+        };
+        assert_eq!(parsed(b"R\x00\x80\x01"), Ok(vec![regex]));
         let either = Condition::Any(vec![other, Condition::Not(Box::new(like))]);
         let bytes = b"|\x02!\x01\x80\x01~L\x00\x80g\x01\x80\0";
         assert_eq!(parsed(bytes), Ok(vec![either, least]));

@@ -41,6 +41,12 @@ pub enum Matching<'a> {
     Ilike(Collation<'a>),
     /// `starts_with`: the pattern is a prefix.
     Prefix,
+    /// `~`: the pattern is a regular expression, with the collation of its letters.
+    Regex(Collation<'a>),
+    /// `~*`
+    RegexInsensitive(Collation<'a>),
+    /// `SIMILAR TO`, with the backslash as the escape.
+    Similar(Collation<'a>),
 }
 
 /// One call.

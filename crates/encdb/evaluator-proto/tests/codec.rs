@@ -114,6 +114,9 @@ fn operations() -> Vec<Request<'static>> {
         like(Matching::Ilike(LIBC)),
         like(Matching::Ilike(Collation::C)),
         like(Matching::Prefix),
+        like(Matching::Regex(LIBC)),
+        like(Matching::RegexInsensitive(Collation::C)),
+        like(Matching::Similar(LIBC)),
         Request::Operation(OperationRequest::LikeEscape {
             escape: "\u{10ffff}",
             pattern: b"pattern",
@@ -191,6 +194,9 @@ fn of_many() -> Vec<Request<'static>> {
         like(Matching::Ilike(Collation::C)),
         like(Matching::Ilike(LIBC)),
         like(Matching::Prefix),
+        like(Matching::Regex(LIBC)),
+        like(Matching::RegexInsensitive(Collation::C)),
+        like(Matching::Similar(LIBC)),
         Request::Each(EachRequest::Compute {
             program: Program::parse(b"$$M*$-", CELLS.len()).expect("it fits"),
             operands: Items::Listed(&[b"1", b"", b"3", b"4", b"5", b""]),

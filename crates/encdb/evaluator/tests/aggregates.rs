@@ -34,6 +34,8 @@ fn results_are_those_of_all_cells_however_they_came() {
         (AggregateKind::Avg, "306783380.14285714"),
         (AggregateKind::Min, "-7"),
         (AggregateKind::Max, "2147483647"),
+        (AggregateKind::VarPop, "564696245401326185"),
+        (AggregateKind::StddevSamp, "811672524"),
     ];
     for (kind, expected) in expected {
         for cut in 1..cells.len() {

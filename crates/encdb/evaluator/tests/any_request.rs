@@ -81,7 +81,7 @@ const FILTERS: [&[u8]; 7] = [
     b"L\x41\x80=\x41\x00\x00",
 ];
 
-const PROGRAMS: [&[u8]; 15] = [
+const PROGRAMS: [&[u8]; 16] = [
     b"$$+@",
     b"$y$y|",
     b"$M$M^",
@@ -95,6 +95,7 @@ const PROGRAMS: [&[u8]; 15] = [
     b"$$(r$,\"ab%2c\")",
     b"$(r\"b\",\"\")$(d\"%25\",-2147483648)|",
     b"$$(d$,2147483647)",
+    b"$(g)$(g\"%25\")|",
     b"$(j2147483647)$(k-2147483648,\"%c3%a4\")(b$)(k1000,\"xy\")",
     b"$(n3)$(n1000)(e$)",
 ];
@@ -364,9 +365,12 @@ fn filter<'a>(bytes: &'static [u8], constants: Items<'a>, cells: Items<'a>) -> E
 }
 
 fn matching(number: u32, collation: Collation<'static>) -> Matching<'static> {
-    match number % 3 {
+    match number % 6 {
         0 => Matching::Like,
         1 => Matching::Ilike(collation),
+        2 => Matching::Regex(collation),
+        3 => Matching::RegexInsensitive(collation),
+        4 => Matching::Similar(collation),
         _ => Matching::Prefix,
     }
 }

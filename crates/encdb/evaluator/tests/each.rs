@@ -83,6 +83,9 @@ proptest! {
             Matching::Like,
             Matching::Ilike(Collation::C),
             Matching::Prefix,
+            Matching::Regex(Collation::C),
+            Matching::RegexInsensitive(Collation::C),
+            Matching::Similar(Collation::C),
         ]),
     ) {
         let (mut connection, _, mut key) = alice_with(&engine(false), &operations);

@@ -88,6 +88,8 @@ fn of_two<'a>(left: &'a [u8], right: &'a [u8], both: &'a [&'a [u8]]) -> Vec<Requ
         like(Matching::Like),
         like(Matching::Ilike(UTF8)),
         like(Matching::Prefix),
+        like(Matching::Regex(UTF8)),
+        like(Matching::Similar(Collation::C)),
     ]
 }
 
@@ -108,6 +110,7 @@ fn of_one<'a>(cell: &'a [u8], alone: &'a [&'a [u8]]) -> Vec<Request<'a>> {
         computed(b"$(v)"),
         computed(b"$(r\"a\",\"\")"),
         computed(b"$(d\"b\",-1)"),
+        computed(b"$(g)"),
         Request::Operation(OperationRequest::LikeEscape {
             escape: "#",
             pattern: cell,

@@ -37,6 +37,9 @@ SELECT encdb.enc_int4_hash(y) FROM derived;
 \i :file
 SELECT count(x + x) FROM secret;
 SELECT x + x = x FROM secret;
+SELECT string_agg(c, c) FROM secret;
+SELECT concat(c, c) FROM secret;
+SELECT variance(x) FROM secret;
 \set operations compare-derived,arithmetic
 \i :file
 SELECT count(*) FROM secret a JOIN secret b ON a.x + a.x = b.x;
@@ -47,6 +50,12 @@ SELECT encdb.decrypt(x) FROM secret;
 SELECT count(*) FROM secret WHERE c LIKE :'pattern';
 SELECT count(*) FROM secret WHERE c LIKE :'pattern'::enc_text ESCAPE '\';
 SELECT count(*) FROM secret WHERE c LIKE :'pattern'::enc_text ESCAPE '#';
+SELECT count(*) FROM secret WHERE c ~ :'pattern' OR c !~* :'pattern';
+SELECT count(*) FROM secret WHERE c SIMILAR TO :'pattern'::enc_text OR c NOT SIMILAR TO :'pattern'::enc_text;
+SELECT count(*) FROM secret WHERE c SIMILAR TO :'pattern'::enc_text ESCAPE '#';
+SELECT count(*) FROM secret WHERE c ~ left(c, 1);
+SELECT string_agg(c, c) IS NOT NULL AS joined, count(concat(c, c)), count(concat_ws(c, c, c)) FROM secret;
+SELECT stddev(x) FROM secret;
 -- So is a text that is replaced, or cut off, by what it leaves, if it is plain or was made here
 SELECT count(replace(c, :'pattern'::enc_text, c)), count(split_part(c, c, 1)), count(btrim(c)), count(left(c, 1)), count(position(c IN c)) FROM secret;
 SELECT count(*) FROM secret WHERE starts_with(c, :'pattern');
@@ -58,6 +67,7 @@ SELECT count(*) FROM secret WHERE starts_with(c, left(c, 1));
 \set operations text,compare-derived
 \i :file
 SELECT count(*) FROM secret WHERE c LIKE :'pattern'::enc_text ESCAPE '#';
+SELECT count(*) FROM secret WHERE c SIMILAR TO :'pattern'::enc_text ESCAPE 't' OR c ~ left(c, 1);
 SELECT count(*) FROM secret WHERE starts_with(replace(c, 't', 't#'), :'pattern') AND length(btrim(c, left(c, 1))) = length(split_part(c, 't', 2));
 -- Another owner opens a session, and has nothing of this one's
 \set owner 8

@@ -65,6 +65,38 @@ SELECT encdb.decrypt(like_escape(encdb.enc_text_encrypt('a#%\'), '#'));
 SELECT encdb.enc_text_encrypt('a') LIKE encdb.enc_text_encrypt('a') ESCAPE '##';
 SELECT encdb.enc_text_encrypt('ab') LIKE encdb.enc_text_encrypt('a#') ESCAPE '#';
 SELECT encdb.enc_text_encrypt('a') LIKE encdb.enc_text_encrypt('a') ESCAPE encdb.enc_text_encrypt('#');
+-- Regular expressions, and SIMILAR TO, whose pattern is given to pg_catalog.similar_to_escape by the parser
+SELECT p, x ~ encdb.enc_text_encrypt(p) AS "~", x ~* encdb.enc_text_encrypt(p) AS "~*", x !~ encdb.enc_text_encrypt(p) AS "!~",
+       x !~* encdb.enc_text_encrypt(p) AS "!~*"
+  FROM (SELECT encdb.enc_text_encrypt('Hello') AS x) v, unnest('{^hel,"l{2}",^H.*o$,"[[:upper:]]",hello,""}'::text[]) p;
+SELECT p, x SIMILAR TO encdb.enc_text_encrypt(p) AS similar, x NOT SIMILAR TO encdb.enc_text_encrypt(p) AS "not",
+       x SIMILAR TO encdb.enc_text_encrypt(p) ESCAPE '#' AS escaped
+  FROM (SELECT encdb.enc_text_encrypt('50%') AS x) v, (VALUES ('(5|6)_\%'), ('50#%'), ('5'), ('[0-9]+%')) p (p);
+SELECT encdb.decrypt(similar_to_escape(encdb.enc_text_encrypt('a_%(b)'))), encdb.decrypt(similar_to_escape(encdb.enc_text_encrypt('a#_.'), '#'));
+PREPARE patterns AS SELECT c ~ $1, c !~* $2, c SIMILAR TO $3::enc_text FROM (SELECT NULL::enc_text) v(c);
+SELECT parameter_types FROM pg_prepared_statements WHERE name = 'patterns';
+PREPARE untold AS SELECT NULL::enc_text SIMILAR TO $1;
+SELECT encdb.enc_text_encrypt('a') ~ encdb.enc_text_encrypt('a(');
+SELECT encdb.enc_text_encrypt('a') ~ encdb.enc_text_encrypt('(a)\1');
+SELECT encdb.enc_text_encrypt('a') SIMILAR TO encdb.enc_text_encrypt('a') ESCAPE '##';
+EXPLAIN (COSTS OFF, VERBOSE) SELECT c SIMILAR TO p, c NOT SIMILAR TO p, c SIMILAR TO p ESCAPE '#' FROM (SELECT NULL::enc_text, NULL::enc_text OFFSET 0) v(c, p);
+-- Texts that are joined: NULL is left out, and so is the delimiter before the first one
+CREATE TEMP TABLE parts AS SELECT n, encdb.enc_text_encrypt(x) AS x, encdb.enc_text_encrypt(d) AS d
+  FROM (VALUES (1, NULL, '-'), (2, 'a', '/'), (3, 'b', ', '), (4, 'c', NULL), (5, NULL, ';'), (6, '', '.')) v(n, x, d);
+SELECT encdb.decrypt(string_agg(x, d ORDER BY n)), encdb.decrypt(string_agg(x, d ORDER BY n DESC)), encdb.decrypt(string_agg(x, d) FILTER (WHERE n = 2)),
+       string_agg(x, d) FILTER (WHERE n = 1) IS NULL AS none FROM parts;
+SELECT n, encdb.decrypt(string_agg(x, d) OVER (ORDER BY n)) AS so_far FROM parts ORDER BY n;
+SELECT encdb.decrypt(string_agg(encdb.enc_text_encrypt(g::text), encdb.enc_text_encrypt(', ') ORDER BY g)) = string_agg(g::text, ', ' ORDER BY g) AS many
+  FROM generate_series(1, 200) g;
+SELECT encdb.decrypt(concat(x, NULL, x)) AS concat, encdb.decrypt(concat_ws(d, x, NULL, x, x)) AS concat_ws, encdb.decrypt(concat_ws(d, NULL::enc_text)) AS empty,
+       encdb.decrypt(concat(VARIADIC ARRAY[x, d])) AS "array", concat_ws(NULL::enc_text, x) IS NULL AS "null" FROM parts WHERE n = 3;
+SELECT concat(NULL::enc_text, NULL);
+-- Variances, standard deviations, and truths of all rows
+SELECT n, encdb.decrypt(variance(i)) AS variance, encdb.decrypt(var_pop(i)) AS var_pop, encdb.decrypt(stddev(d)) AS stddev, encdb.decrypt(stddev_pop(f)) AS stddev_pop,
+       encdb.decrypt(bool_and(b)) AS bool_and, encdb.decrypt(bool_or(b)) AS bool_or, encdb.decrypt(every(b)) AS every
+  FROM (SELECT g, encdb.enc_int4_encrypt(g) AS i, encdb.enc_decimal_encrypt(g / 3.0) AS d, encdb.enc_float4_encrypt(g) AS f, encdb.enc_bool_encrypt(g > 1) AS b
+          FROM generate_series(1, 5) g) v, generate_series(0, 3) n WHERE g <= n OR n = 3 GROUP BY n
+ UNION ALL SELECT 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL ORDER BY n;
 -- Intervals, which are plain; times with a zone are UTC's, whatever the session's zone is
 SET datestyle = ISO;
 SELECT encdb.decrypt(d + i) AS date, encdb.decrypt(i + t) AS timestamp, encdb.decrypt(z + i) AS timestamptz,

@@ -13,9 +13,9 @@ pub enum Operation {
     CompareDerived = 1,
     /// `+ - * / % ^`, negation, absolute value
     Arithmetic = 2,
-    /// `||`, LIKE, length, substring and the other functions of text
+    /// `||`, LIKE, regular expressions, length, substring and the other functions of text
     Text = 3,
-    /// sum, avg, min, max
+    /// sum, avg, variances; min, max
     Aggregate = 4,
     /// Casts between encrypted types
     Cast = 5,

@@ -48,6 +48,8 @@ pub enum TextStep<'a> {
         /// The characters; none is the space.
         characters: Option<TextArgument<'a>>,
     },
+    /// `(g)`: `similar_to_escape(x)`; `(g"#")`: `similar_to_escape(x, '#')`
+    Similar(PlainText<'a>),
     /// `(p$)`: `position(y IN x)`
     Position,
     /// `(r$,$)`: `replace(x, y, z)`; `(r"a","")`: `replace(x, 'a', '')`
@@ -99,6 +101,8 @@ impl<'a> TextStep<'a> {
             b'b' => trim(Ends::Both, arguments)?,
             b'f' => trim(Ends::Left, arguments)?,
             b'e' => trim(Ends::Right, arguments)?,
+            b'g' if arguments.is_empty() => Self::Similar(PlainText("\\")),
+            b'g' => Self::Similar(PlainText::parse(arguments)?),
             b'p' if arguments == "$" => Self::Position,
             b'r' => {
                 let (from, to) = arguments.split_once(',')?;
@@ -130,6 +134,7 @@ impl<'a> TextStep<'a> {
             | Self::Right(_)
             | Self::Reverse
             | Self::Repeat(_)
+            | Self::Similar(_)
             | Self::Pad { .. } => 0,
         }
     }
@@ -280,13 +285,15 @@ mod tests {
             ("n2147483647", 1),
             ("j5", 1),
             ("k-5,\"%2c\"", 1),
+            ("g", 1),
+            ("g\"#\"", 1),
         ] {
             let step = TextStep::parse(call.as_bytes());
             assert_eq!(step.map_or(0, TextStep::takes), takes, "{call}");
         }
         for call in [
             "p", "p\"a\"", "v1", "h", "t$", "n", "j", "k5,$", "k5,", "r$", "r$,$,$", "d$", "d$,$",
-            "d1,1",
+            "d1,1", "g$", "g#",
         ] {
             assert_eq!(TextStep::parse(call.as_bytes()), None, "{call}");
         }

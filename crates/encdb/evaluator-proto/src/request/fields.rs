@@ -22,12 +22,15 @@ pub(super) fn collation<'a>(reader: &mut Reader<'a>) -> Result<Collation<'a>, Ma
     })
 }
 
-/// Writes `kind u8`, and the collation, which is C except for ILIKE.
+/// Writes `kind u8`, and the collation, which is C where no letters are asked for.
 pub(super) fn put_matching(into: &mut impl Out, matching: Matching<'_>) {
     let (kind, collation) = match matching {
         Matching::Like => (0, Collation::C),
         Matching::Ilike(collation) => (1, collation),
         Matching::Prefix => (2, Collation::C),
+        Matching::Regex(collation) => (3, collation),
+        Matching::RegexInsensitive(collation) => (4, collation),
+        Matching::Similar(collation) => (5, collation),
     };
     into.push(kind);
     put_collation(into, collation);
@@ -38,6 +41,9 @@ pub(super) fn matching<'a>(reader: &mut Reader<'a>) -> Result<Matching<'a>, Malf
         (0, Collation::C) => Ok(Matching::Like),
         (1, collation) => Ok(Matching::Ilike(collation)),
         (2, Collation::C) => Ok(Matching::Prefix),
+        (3, collation) => Ok(Matching::Regex(collation)),
+        (4, collation) => Ok(Matching::RegexInsensitive(collation)),
+        (5, collation) => Ok(Matching::Similar(collation)),
         _ => Err(Malformed),
     }
 }

@@ -118,6 +118,7 @@ impl Connection {
         if self.access.leave() {
             self.cells.clear();
             self.states.clear();
+            self.patterns.clear();
         }
     }
 }

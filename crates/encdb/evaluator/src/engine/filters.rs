@@ -227,8 +227,9 @@ impl Connection {
             return Ok(None);
         }
         let insensitive = match matching {
-            Matching::Ilike(collation) => Some(self.collation(collation)?),
             Matching::Like | Matching::Prefix => None,
+            Matching::Ilike(collation) => Some(self.collation(collation)?),
+            _ => return self.is_regex_in_row(row, matching, operands).map(Some),
         };
         let [Some(text), Some(pattern)] = operands.map(|operand| row.opened(operand)) else {
             return Ok(None);
@@ -239,8 +240,22 @@ impl Connection {
         let rules = insensitive.map(|collation| self.collations.rules(collation));
         Ok(Some(match matching {
             Matching::Prefix => pgseal_value::starts_with(text, pattern)?,
-            Matching::Like | Matching::Ilike(_) => pgseal_value::like(text, pattern, rules)?,
+            _ => pgseal_value::like(text, pattern, rules)?,
         }))
+    }
+
+    /// Whether a text that is a cell matches a regular expression. The cell is opened again, beside
+    /// the expressions that are kept for their patterns' cells; what is computed is asked alone.
+    fn is_regex_in_row(
+        &mut self,
+        row: &Row<'_, '_>,
+        matching: Matching<'_>,
+        operands: [FilterOperand; 2],
+    ) -> Result<bool, Refusal> {
+        match operands.map(|operand| row.cell(operand)) {
+            [Some(text), Some(pattern)] => self.matches(matching, text.cell, pattern.cell),
+            _ => Err(Refusal::Unsupported),
+        }
     }
 
     /// AND, which one false condition ends, or OR, which a true one does.

@@ -30,6 +30,7 @@ mod filters;
 mod handover;
 mod keys;
 mod operations;
+mod patterns;
 mod permit;
 mod rank;
 mod rights;
@@ -55,6 +56,7 @@ use collations::Collations;
 use counts::Totals;
 use deposits::Deposits;
 use exchange::Exchange;
+use patterns::Patterns;
 use roles::Roles;
 use session::{Leaders, Numbers, Session, Sessions};
 use tally::Tallies;
@@ -144,6 +146,7 @@ impl Engine {
             cells: Cells::new(config.cache),
             states: States::new(config.states),
             collations: Collations::default(),
+            patterns: Patterns::default(),
             growth: Growth::of_request(),
         }
     }
@@ -208,6 +211,7 @@ pub struct Connection {
     cells: Cells,
     states: States,
     collations: Collations,
+    patterns: Patterns,
     growth: Growth,
 }
 

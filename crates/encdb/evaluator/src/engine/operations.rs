@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use pgseal_cell::grant::Operation;
 use pgseal_evaluator_proto::{Collation, Matching, Position, Refusal, Unary};
-use pgseal_value::{Arithmetic, Field, Interval, Type, Value, ValueError};
+use pgseal_value::{Arithmetic, Field, Interval, Reading, Type, Value, ValueError};
 
 use super::cells::{At, Side};
 use super::counts::Asked;
@@ -267,6 +267,23 @@ impl Connection {
         Ok(pgseal_value::starts_with(text, prefix)?)
     }
 
+    /// Whether a text matches a regular expression, by the letters of a collation.
+    fn regex(
+        &mut self,
+        text: &[u8],
+        pattern: &[u8],
+        reading: Reading,
+        collation: Collation<'_>,
+    ) -> Result<bool, Refusal> {
+        let collation = self.collation(collation)?;
+        let (a, b, permit) = self.may_match(text, pattern)?;
+        let rules = self.collations.rules(collation);
+        let pattern = self.cells.read(b, &permit);
+        let (wanted, room) = ((reading, collation), self.access.member.room());
+        let regex = self.patterns.get(pattern, wanted, rules, room)?;
+        Ok(regex.matches(self.cells.read(a, &permit))?)
+    }
+
     /// Whether a text may be compared with a pattern, and where both are.
     fn may_match(&mut self, text: &[u8], pattern: &[u8]) -> Result<(At, At, Permit), Refusal> {
         self.begin_operation()?;
@@ -290,6 +307,11 @@ impl Connection {
                 self.like(text, pattern, Some(collation))
             }
             Matching::Prefix => self.starts_with(text, pattern),
+            Matching::Regex(name) => self.regex(text, pattern, Reading::Sensitive, name),
+            Matching::RegexInsensitive(name) => {
+                self.regex(text, pattern, Reading::Insensitive, name)
+            }
+            Matching::Similar(name) => self.regex(text, pattern, Reading::Similar, name),
         }
     }
 

@@ -83,6 +83,16 @@ impl Connection {
             } => self.of_texts([characters], stack, |text, others, _| {
                 Ok(pgseal_value::trim(text, ends, others[0])?)
             }),
+            TextStep::Similar(escape) => {
+                let escape = TextArgument::Plain(escape);
+                self.of_texts([escape], stack, |pattern, others, growth| {
+                    let made = pgseal_value::similar_to_escape(pattern, others[0])?;
+                    let (result, made_of) = (&made, pattern);
+                    let [result, made_of] = [result, made_of].map(pgseal_value::text_of);
+                    growth.take(result?.len(), made_of?.len())?;
+                    Ok(made)
+                })
+            }
             TextStep::Position => {
                 self.of_texts([TextArgument::Operand], stack, |text, others, _| {
                     Ok(Value::Int4(pgseal_value::position(text, others[0])?))

@@ -145,6 +145,9 @@ unsafe fn matching<'a>(how: c_int, name: *const c_char) -> Result<Matching<'a>, 
         0 => Ok(Matching::Like),
         1 => Ok(Matching::Ilike(collation)),
         2 => Ok(Matching::Prefix),
+        3 => Ok(Matching::Regex(collation)),
+        4 => Ok(Matching::RegexInsensitive(collation)),
+        5 => Ok(Matching::Similar(collation)),
         _ => Err(Refusal::MalformedRequest.into()),
     }
 }
