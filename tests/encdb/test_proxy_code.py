@@ -85,7 +85,7 @@ class Functions(Proxied):
                            "position('Ada' IN name) FROM person WHERE starts_with(name, 'secret')", ("secret",))
             self.assertEqual([column.name for column in cursor.description], ["right", "replace", "initcap", "position"])
             self.assertEqual(cursor.fetchall(), [("Ada", "Ada", "Ada", 7)])
-            for sql in ("SELECT translate(name, 'x', '') FROM person", "SELECT position(name IN 'x') FROM person", "SELECT concat(name, 'x') FROM person"):
+            for sql in ("SELECT translate(name, 'x', '') FROM person", "SELECT position(name IN 'x') FROM person", "SELECT format(name, 'x') FROM person"):
                 with self.subTest(sql=sql):
                     with self.assertRaisesRegex(NOT_SENT, "compute it in the application"):
                         cursor.execute(sql)

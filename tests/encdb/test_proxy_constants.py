@@ -65,6 +65,10 @@ STATEMENTS = [
     "SELECT ltrim(email, 'a'), trim(both 'xa' FROM email), rtrim(email, 'b'), replace(email, 'a', 'o'), replace(email, '@', '') FROM {t} ORDER BY id",
     "SELECT position('d' IN email), strpos(email, '@x'), split_part(email, '@', -1), starts_with(email, 'ad') FROM {t} ORDER BY id",
     "SELECT id FROM {t} WHERE position('b' IN email) > 2 OR starts_with(email, 'a') OR split_part(email, '@', 1) = 'bo' ORDER BY id",
+    "SELECT id FROM {t} WHERE email ~ '^a' OR email ~* 'O@' OR email SIMILAR TO '%(x|y)' ORDER BY id",
+    "SELECT concat_ws(' - ', email, 'x'), concat('<', email, '>') FROM {t} ORDER BY id",
+    "SELECT string_agg(email, ', ' ORDER BY id), stddev(age), variance(paid) FROM {t}",
+    "PREPARE r (text) AS SELECT id FROM {t} WHERE email !~ $1 AND email NOT SIMILAR TO 'a#%' ESCAPE '#' ORDER BY id; EXECUTE r('^b')",
     "PREPARE e (text, text, int) AS SELECT id FROM {t} WHERE replace(email, $1, $2) = 'oda@x' OR left(email, $3) = 'bo' ORDER BY id; "
     "EXECUTE e('a', 'o', 2)",
 ]

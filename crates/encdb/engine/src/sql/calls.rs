@@ -1,8 +1,38 @@
-//! Calls of functions: whose functions they are.
+//! Calls of functions: whose functions they are, and which are of text.
 
 use pg_query::protobuf::FuncCall;
 
 use super::scope::{last_name, name_of, Scope};
+
+/// Functions of encdb whose first argument is text, and whose others are text or count.
+pub(super) const OF_TEXT: [&str; 26] = [
+    "left",
+    "right",
+    "lower",
+    "upper",
+    "initcap",
+    "reverse",
+    "repeat",
+    "lpad",
+    "rpad",
+    "substr",
+    "substring",
+    "length",
+    "char_length",
+    "like_escape",
+    "similar_to_escape",
+    "concat",
+    "concat_ws",
+    "string_agg",
+    "btrim",
+    "ltrim",
+    "rtrim",
+    "position",
+    "strpos",
+    "replace",
+    "split_part",
+    "starts_with",
+];
 
 /// Returns the name of a function of PostgreSQL or of encdb; empty: it is of another schema.
 pub(super) fn builtin_name(call: &FuncCall) -> &str {

@@ -9,7 +9,7 @@ use pg_query::protobuf::{a_const, AExpr, AExprKind, CaseExpr, Node, SubLink, Sub
 use pg_query::NodeEnum;
 use pgseal_client::Type;
 
-use super::calls::builtin_name;
+use super::calls::{builtin_name, OF_TEXT};
 use super::constant::constant_type;
 use super::folding::{folded, is_same};
 use super::interval::is_interval;
@@ -22,32 +22,6 @@ use super::sealing::Use;
 use super::Rewriter;
 use crate::catalog::Cells;
 use crate::refusal::Refusal;
-
-/// Functions of encdb whose first argument is text, and whose others are text or count.
-pub(super) const OF_TEXT: [&str; 22] = [
-    "left",
-    "right",
-    "lower",
-    "upper",
-    "initcap",
-    "reverse",
-    "repeat",
-    "lpad",
-    "rpad",
-    "substr",
-    "substring",
-    "length",
-    "char_length",
-    "like_escape",
-    "btrim",
-    "ltrim",
-    "rtrim",
-    "position",
-    "strpos",
-    "replace",
-    "split_part",
-    "starts_with",
-];
 
 /// PostgreSQL's functions that give the time.
 const CLOCK: [&str; 4] = [

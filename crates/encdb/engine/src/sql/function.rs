@@ -5,9 +5,9 @@ use pg_query::NodeEnum;
 use pgseal_client::Type;
 use pgseal_value::Field;
 
-use super::calls::{builtin_name, is_own};
+use super::calls::{builtin_name, is_own, OF_TEXT};
 use super::code;
-use super::expression::{Met, OF_TEXT};
+use super::expression::Met;
 use super::kind::{common_of, kind_of};
 use super::parts::{has_open, has_plain};
 use super::scope::{last_name, Kind, Scope};
@@ -87,6 +87,12 @@ impl Rewriter<'_> {
             (Kind::Cell(cells), _) if OF_TEXT.contains(&name.as_str()) => {
                 self.text_function(call, &cells, scope)
             }
+            (_, Kind::Cell(cells))
+                if matches!(name.as_str(), "concat" | "concat_ws")
+                    && cells.ty == Some(Type::Text) =>
+            {
+                self.text_function(call, &cells, scope)
+            }
             (Kind::Cell(cells), _) if COUNTING.contains(&name.as_str()) => {
                 let (first, rest) = call.args.split_at_mut(1);
                 self.walk_all(first, scope)?;
@@ -116,7 +122,7 @@ impl Rewriter<'_> {
     }
 
     /// Goes through `substr(c, 1, 2)`, `replace(c, 'a', 'b')` and their like: the first arguments
-    /// are text, the others count. `LIKE ... ESCAPE` is such a call, too.
+    /// are text, the others count. `LIKE ... ESCAPE` and `SIMILAR TO` are such calls, too.
     pub(super) fn text_function(
         &mut self,
         call: &mut FuncCall,
@@ -125,8 +131,23 @@ impl Rewriter<'_> {
     ) -> Result<(), Refusal> {
         let name = last_name(&call.funcname);
         // The second argument of `substring` may be a pattern.
-        let (counts, escapes) = (name != "substring", name == "like_escape");
+        let escapes = matches!(name, "like_escape" | "similar_to_escape");
+        let counts = name != "substring";
         let pads = matches!(name, "lpad" | "rpad");
+        // With a plain value PostgreSQL's own is called, which joins the digits of cells.
+        let joins = matches!(name, "concat" | "concat_ws");
+        let is_cells = |it: &Node| matches!(kind_of(Some(it), scope), Kind::Cell(_));
+        let has_plain = call
+            .args
+            .iter()
+            .any(|it| !has_open(it, scope) && !is_cells(it));
+        let meets = call
+            .args
+            .iter()
+            .any(|it| has_open(it, scope) && !is_cells(it));
+        if joins && has_plain && meets {
+            return Err(Refusal::Function(name.to_owned()));
+        }
         let texts = call.args.len().min(1 + texts_beside(name));
         let (texts, rest) = call.args.split_at_mut(texts);
         for text in texts {
@@ -197,7 +218,9 @@ impl Rewriter<'_> {
 fn texts_beside(function: &str) -> usize {
     match function {
         "btrim" | "ltrim" | "rtrim" | "position" | "strpos" | "split_part" | "starts_with" => 1,
+        "string_agg" => 1,
         "replace" => 2,
+        "concat" | "concat_ws" => usize::MAX - 1,
         _ => 0,
     }
 }

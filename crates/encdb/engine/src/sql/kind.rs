@@ -24,9 +24,20 @@ const COMPARING: [&str; 18] = [
     "=", "<>", "!=", "<", "<=", ">", ">=", "~~", "!~~", "~~*", "!~~*", "~", "!~", "~*", "!~*",
     "@>", "<@", "&&",
 ];
+/// Variances and standard deviations.
+const SPREADS: [&str; 6] = [
+    "var_pop",
+    "var_samp",
+    "variance",
+    "stddev_pop",
+    "stddev_samp",
+    "stddev",
+];
 /// Functions and aggregates that give cells of the type of their first argument.
-const SAME_TYPE: [&str; 25] = [
+const SAME_TYPE: [&str; 27] = [
     "like_escape",
+    "similar_to_escape",
+    "string_agg",
     "left",
     "right",
     "lower",
@@ -253,6 +264,12 @@ fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
                 _ => Type::TimestampTz,
             }))
         }
+        ("concat" | "concat_ws", all) => {
+            let joined = common_of(&call.args, scope);
+            if let (Kind::Cell(cells), true) = (joined, all.iter().all(may_be_text)) {
+                return Kind::Cell(cells.of(Type::Text));
+            }
+        }
         // A column's name before PostgreSQL 16
         ("system_user", []) => return scope.bare(name),
         _ => {}
@@ -283,10 +300,23 @@ fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
             to(Type::Decimal)
         }
         ("round" | "trunc" | "ceil" | "ceiling" | "floor", _) => to(Type::Float8),
+        ("bool_and" | "bool_or" | "every", Some(Type::Bool)) => to(Type::Bool),
+        (name, Some(ty)) if SPREADS.contains(&name) => to(match ty {
+            Type::Float4 | Type::Float8 => Type::Float8,
+            _ => Type::Decimal,
+        }),
         ("sum" | "avg", Some(Type::Int4 | Type::Int8 | Type::Decimal)) => to(Type::Decimal),
         ("avg", Some(Type::Float4)) => to(Type::Float8),
         ("sum" | "avg", Some(ty)) => to(ty),
         _ => unknown(),
+    }
+}
+
+/// Whether an argument is encrypted text, or a literal that may become one.
+fn may_be_text(kind: &Kind) -> bool {
+    match kind {
+        Kind::Cell(cells) => cells.ty == Some(Type::Text),
+        _ => true,
     }
 }
 

@@ -30,6 +30,9 @@ DELETE FROM person WHERE name = 'adamant'::varchar(3) AND paid = 1.255::numeric(
 SELECT 1 FROM person WHERE name LIKE '%' || 'a/%' || '%' ESCAPE '/' AND note LIKE 'x' ESCAPE '!'
 -- SELECT 1 FROM person WHERE name LIKE pg_catalog.like_escape('<n:text:%>' || '<n:text:a/%>' || '<n:text:%>', '/') AND note LIKE pg_catalog.like_escape('x', '!')
 
+SELECT 1 FROM person WHERE name ~ '^a' AND name !~* $1 AND name SIMILAR TO 'a%' AND name NOT SIMILAR TO 'b#%' ESCAPE '#'
+-- SELECT 1 FROM person WHERE name ~ '<n:text:^a>' AND name !~* $1 AND name SIMILAR TO '<n:text:a%>' AND name NOT SIMILAR TO '<n:text:b#%>' ESCAPE '#'
+
 SELECT 1 FROM person WHERE upper(name::text) LIKE upper('%ada%')
 -- SELECT 1 FROM person WHERE upper(name::enc_text) LIKE upper('<n:text:%ada%>')
 
@@ -140,6 +143,12 @@ UPDATE person SET name = replace('a-b', '-', nick) || split_part(name, nick, 2) 
 
 SELECT sum(paid * (1 - paid)), sum(paid * (1 - paid) * (1 + paid)), avg(paid / 7.0) FROM person
 -- SELECT sum(paid * ('<p:numeric:1>' - paid)), sum(paid * ('<p:numeric:1>' - paid) * ('<p:numeric:1>' + paid)), avg(paid / '<p:numeric:7.0>') FROM person
+
+SELECT concat_ws(' ', name, name), concat(name, ' ', $1), string_agg(name, ', ' ORDER BY id) FROM person GROUP BY name
+-- SELECT concat_ws('<n:text: >', name, name), concat(name, '<n:text: >', $1), string_agg(name, '<n:text:, >' ORDER BY id) FROM person GROUP BY name
+
+SELECT id FROM person GROUP BY id HAVING stddev(paid) > 1.5 AND variance(age) > 2 AND every(flag) = true
+-- SELECT id FROM person GROUP BY id HAVING stddev(paid) > '<p:numeric:1.5>' AND variance(age) > '<a:numeric:2>' AND every(flag) = '<f:boolean:t>'
 
 SELECT 100.00 * sum(CASE WHEN name LIKE 'PROMO%' THEN paid * (1 - paid) ELSE 0 END) / sum(paid) FROM person
 -- SELECT '<p:numeric:100.00>' * sum(CASE WHEN name LIKE '<n:text:PROMO%>' THEN paid * ('<p:numeric:1>' - paid) ELSE '<p:numeric:0>' END) / sum(paid) FROM person

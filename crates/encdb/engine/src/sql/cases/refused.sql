@@ -2,9 +2,11 @@
 
 SELECT 1 FROM person WHERE name = upper_('xyzzy')
 
-SELECT 1 FROM person WHERE name = concat('xyzzy', $1)
+SELECT 1 FROM person WHERE name = format('xyzzy', $1)
 
-SELECT concat(name, 'xyzzy') FROM person
+SELECT format(name, 'xyzzy') FROM person
+
+SELECT concat_ws('xyzzy', name, note) FROM person
 
 SELECT 1 FROM person WHERE f(name) = 'xyzzy'
 
@@ -26,13 +28,13 @@ SELECT 1 FROM person WHERE tags::text = '{xyzzy}'
 
 UPDATE person SET name = ('xyzzy' || note)::varchar(3)
 
-UPDATE person SET name = (CASE WHEN f(name) THEN concat('xyzzy', 'b') END)::text
+UPDATE person SET name = (CASE WHEN f(name) THEN format('xyzzy', 'b') END)::text
 
 SELECT 1 FROM person WHERE flag AND name = f('xyzzy')
 
 SELECT 1 FROM person WHERE name::mail = 'xyzzy'
 
-SELECT 1 FROM person WHERE name SIMILAR TO 'xyzzy'
+SELECT 1 FROM person WHERE name SIMILAR TO 'xyzzy' ESCAPE note
 
 SELECT 1 FROM person WHERE person = ROW(1, 'xyzzy')
 
@@ -533,9 +535,9 @@ SELECT age FROM person WHERE age = 2147483647 + 1
 
 SELECT age FROM person WHERE age = 1 / 0
 
-SELECT string_agg(name || 'a', 'xyzzy') FROM person
+SELECT json_object_agg(name || 'a', 'xyzzy') FROM person
 
-SELECT concat(name || 'a', upper('xyzzy')) FROM person
+SELECT format(name || 'a', upper('xyzzy')) FROM person
 
 SELECT 1 FROM person WHERE born < CURRENT_DATE AND note = 'xyzzy'
 
