@@ -28,7 +28,7 @@ const STATES: usize = 256 << 10;
 
 /// States of the automaton that are looked at for the bytes of a text at most: a minute. Nobody
 /// could stop it.
-const MAX_STEPS: u64 = 1 << 33;
+const MAX_STEPS: u64 = 1 << 32;
 
 /// Why there is no translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
