@@ -34,6 +34,8 @@ SCENARIO_LOADS = ["1 point", "1 range", "1 write", "2 point", "2 range", "2 writ
 BY_SYSBENCH = "confidential"
 STATEMENTS = SCENARIO_LOADS
 AT_A_GLANCE = [row for row in LOADS if not row.startswith("the same")]
+# `pgseal bench tpch`: the queries' names, before the two rows of all.
+QUERIES_OF_ALL = ["geometric mean", "worst"]
 # The documents that have tables of figures, and the first columns of all these tables: no figure is left out.
 DOCUMENTS = ["README.md", "docs/figures.md", "docs/confidential/encdb.md"]
 ROWS = {
@@ -44,6 +46,7 @@ ROWS = {
     "what moves pages": list(TASKS),
     "pg_upgrade": ["elapsed", "user and system CPU"],
     "a page of 8 kB": ["decrypt", "encrypt"],
+    "query": [*(f"Q{number}" for number in range(1, 23)), *QUERIES_OF_ALL],
 }
 SHARES = ["extra CPU [95 %]", "cipher's own time", "extra / cipher [95 %]"]
 NOTHING_MOVES = "no pages move"
@@ -105,6 +108,13 @@ class Shown:
         return ""
 
 
+def of_queries(pgseal, path):
+    """The columns of each row that the report of `pgseal bench tpch` has, by the query's number or the row's name."""
+    done = subprocess.run([pgseal, "bench", "report", "--wide", path], text=True, capture_output=True, check=True)
+    return {row[0].split(":")[0]: dict(zip(columns, row)) for heading, columns, rows in tables(done.stdout)
+            if heading == "Time of queries" for row in rows}
+
+
 class Documents:
     """What the documents' tables should hold."""
 
@@ -118,7 +128,7 @@ class Documents:
 
     def differences(self):
         known = {"scenario": self.columns_row, "load at rest": self.glance_row, "load": self.load_row,
-                 "a transaction": self.sysbench_row, "what moves pages": self.task_row, "pg_upgrade": self.upgrade_row, "a page of 8 kB": self.cipher_row}
+                 "query": self.query_row, "a transaction": self.sysbench_row, "what moves pages": self.task_row, "pg_upgrade": self.upgrade_row, "a page of 8 kB": self.cipher_row}
         wrong, missing = [], set(ROWS)
         for columns, rows in self.tables():
             kind = next((name for name in known if columns[0].replace("`", "").startswith(name)), None)
@@ -173,6 +183,12 @@ class Documents:
             case = f"scenario {load}, {form}"
             own.append(report.loss(case, variant))
         return [load, row[1], *own, report.other(case, variant) or ("" if variant == CLEAR else "not published")]
+
+    def query_row(self, row):
+        if "tpch" not in self.reports:
+            self.reports["tpch"] = of_queries(self.pgseal, self.root / "docs/benchmarks/tpch.json")
+        of_row = self.reports["tpch"][row[0]]
+        return [row[0], *(of_row[column] for column in ("stock, ms", "inline, times", "isolated, times", "isolated, requests"))]
 
     def sysbench_row(self, row):
         report, case = self.report(BY_SYSBENCH), f"scenario {row[0]}, 8 threads"

@@ -285,6 +285,11 @@ class Ahead(Confidential):
         fails = "(SELECT f FROM few WHERE 1 / (length(name) - length(name)) = 1)"
         self.assert_same(server, [f"SELECT count(*) FROM rows WHERE n < :'two' AND n > :'fifty' AND n <> {fails}"])
         self.as_owner(server, self.cells() + f"SELECT count(*) FROM rows WHERE n < :'two' AND n <> {fails}", error="division by zero")
+        # Nor is a function of a parameter computed.
+        setup = self.cells() + "SET plan_cache_mode = force_generic_plan;\n"
+        prepared = "PREPARE q(enc_text) AS SELECT count(*) FROM rows WHERE n < :'two' {} AND n = $1::enc_int4; EXECUTE q(:'pattern')"
+        self.assert_same(server, [prepared.format("AND n > :'fifty'") + "; DEALLOCATE q"], setup)
+        self.as_owner(server, setup + prepared.format(""), error="invalid input syntax")
 
     def test_who_may_not_execute_an_operator_may_not_sum_by_it(self):
         """Also in a plan that was made before, in which the sum computes by itself."""

@@ -16,8 +16,6 @@
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/clauses.h"
-#include "optimizer/optimizer.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -108,11 +106,13 @@ SignOf(Oid function)
 	return NULL;
 }
 
-/* Whether an expression has the same value for all rows of a scan, and computing it has no effect */
+/* Whether a node is a constant or a parameter: its value is there, and cannot be refused */
 static bool
 IsSame(Node *node)
 {
-	return !contain_var_clause(node) && !contain_subplans(node) && !contain_volatile_functions(node);
+	while (IsA(node, RelabelType))
+		node = (Node *) ((RelabelType *) node)->arg;
+	return IsA(node, Const) || IsA(node, Param);
 }
 
 static bool
@@ -201,7 +201,6 @@ PutComputed(Maker *maker, Node *node)
 static bool
 PutOperand(Maker *maker, Node *node)
 {
-	/* What is computed of nothing but what is the same is computed once */
 	if (IsA(node, Var) || IsSame(node))
 		return PutCell(maker, &maker->bytes, node);
 	return PutComputed(maker, node);
@@ -411,15 +410,13 @@ encdb_ahead_filter_again(AheadFilter *filter)
 		filter->is_computed = false;
 }
 
-/* Whether an expression has the value of a subquery that did not run yet: PostgreSQL runs it when a row needs it */
+/* Whether a constant is the value of a subquery that did not run yet: PostgreSQL runs it when a row needs it */
 static bool
-IsPending(Node *node, void *values)
+IsPending(Node *node, const ParamExecData *values)
 {
-	if (node == NULL)
-		return false;
-	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
-		return ((ParamExecData *) values)[((Param *) node)->paramid].execPlan != NULL;
-	return expression_tree_walker(node, IsPending, values);
+	while (IsA(node, RelabelType))
+		node = (Node *) ((RelabelType *) node)->arg;
+	return IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC && values[((Param *) node)->paramid].execPlan != NULL;
 }
 
 static bool

@@ -88,6 +88,13 @@ pub enum FilterOperand {
     Constant(u8),
 }
 
+impl FilterOperand {
+    /// Whether it differs from row to row.
+    pub fn is_column(&self) -> bool {
+        matches!(self, Self::Column(_))
+    }
+}
+
 /// A program of a filter, and what it is applied to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FilterProgram<'a> {

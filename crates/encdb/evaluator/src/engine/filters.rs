@@ -73,7 +73,12 @@ impl<'c> Row<'_, 'c> {
     fn advance(&mut self, cells: &mut impl Iterator<Item = &'c [u8]>, columns: usize) -> bool {
         self.columns.clear();
         self.columns.extend(cells.take(columns).map(Operand::new));
-        self.computed.iter_mut().for_each(|made| *made = None);
+        for (made, program) in self.computed.iter_mut().zip(self.programs) {
+            // What is made of constants alone is made once.
+            if program.operands.iter().any(FilterOperand::is_column) {
+                *made = None;
+            }
+        }
         self.columns.len() == columns && columns > 0
     }
 }
