@@ -286,7 +286,7 @@ def errors(words):
                                  error="23505")
     goes_on = lambda name: execute(name, "SELECT id FROM person WHERE name = $1", "text", [f"{mark}Alan"], gives="int4",  # noqa: E731
                                    rows=[["3"]])
-    refused = lambda name: execute(name, "SELECT id FROM person WHERE name = concat($1::text, $2::text)", "text text",  # noqa: E731
+    refused = lambda name: execute(name, "SELECT id FROM person WHERE name = textcat($1::text, $2::text)", "text text",  # noqa: E731
                                    [mark, "Alan"], error="0A000")
     return [twice("unique"), goes_on("after unique"), refused("refused"), goes_on("after refused"),
             execute("no such column", "SELECT nothing FROM person WHERE name = $1", "text", [mark], error="42703"),

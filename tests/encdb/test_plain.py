@@ -57,20 +57,20 @@ STATEMENTS += ["SELECT json_object('a': text_) FROM t", "SELECT json_array(text_
                "SELECT json_arrayagg(text_) FROM t"] * (int(VERSION) >= 16) + ["SELECT json_scalar(text_) FROM t"] * (int(VERSION) >= 17)
 # These call output functions by themselves: found in a session in which the library is there.
 WRITTEN = [
-    "SELECT concat('a', text_) FROM empty", "SELECT concat_ws(',', 'a', int4_) FROM empty", "SELECT format('%s', text_) FROM empty",
+    "SELECT concat(1, text_) FROM empty", "SELECT concat_ws(',', 'a', int4_) FROM empty", "SELECT format('%s', text_) FROM empty",
     "SELECT format('%s', VARIADIC ARRAY[text_]) FROM empty", "SELECT array_to_string(ARRAY[text_], ',') FROM empty",
     "SELECT array_to_string(ARRAY[text_], ',', '-') FROM empty", "SELECT xmlelement(name a, text_) FROM empty",
     "SELECT xmlelement(name a, xmlattributes(text_ AS b)) FROM empty", "SELECT xmlforest(text_) FROM empty",
-    "WITH w AS (SELECT concat(text_, text_) AS c FROM t) SELECT count(c) FROM w", "SELECT 1 WHERE EXISTS (SELECT FROM t WHERE concat(text_) LIKE '%a%')",
-    "SELECT concat(text_::email) FROM t", "EXPLAIN SELECT concat(text_) FROM t", "CREATE TABLE c AS SELECT concat(text_) FROM t",
-    "DO $$ DECLARE a text; BEGIN a := concat((SELECT text_ FROM t)); END $$",
+    "WITH w AS (SELECT concat(text_, 1) AS c FROM t) SELECT count(c) FROM w", "SELECT 1 WHERE EXISTS (SELECT FROM t WHERE concat(text_, 1) LIKE '%a%')",
+    "SELECT concat(text_::email, 1) FROM t", "EXPLAIN SELECT concat(text_, 1) FROM t", "CREATE TABLE c AS SELECT concat(text_, 1) FROM t",
+    "DO $$ DECLARE a text; BEGIN a := concat((SELECT text_ FROM t), 1); END $$",
     "SELECT to_json(text_) FROM empty", "SELECT to_jsonb(text_) FROM empty", "SELECT array_to_json(ARRAY[text_]) FROM empty",
     "SELECT array_to_json(ARRAY[text_], true) FROM empty", "SELECT json_build_array(text_) FROM empty", "SELECT json_build_object('a', text_) FROM empty",
     "SELECT jsonb_build_array(text_) FROM empty", "SELECT jsonb_build_object('a', text_) FROM empty",
 ]
 WRITTEN += ["SELECT json_object('a': text_) FROM empty", "SELECT json_array(text_) FROM empty"] * (int(VERSION) >= 16)
 # Ways to take a value for its text. The first three are of functions that are not immutable.
-WAYS = ["concat({})", "to_json({})::text", "json_build_object('a', ARRAY[{}])::text", "{}::text", "(ARRAY[{}])::text", "({} || ' '::text)",
+WAYS = ["concat({}, 1)", "to_json({})::text", "json_build_object('a', ARRAY[{}])::text", "{}::text", "(ARRAY[{}])::text", "({} || ' '::text)",
         "quote_literal({})", "xmlelement(name a, {})::text"]
 CELL = "encdb.enc_text_encrypt('x')"
 # Statements, and a value for one of the ways. Each would keep the expression, or execute it at once.
@@ -120,18 +120,18 @@ ACCEPTED = {
     "CREATE TABLE accepted (text_ enc_text, CHECK (text_ <> lower(text_) AND concat(1) = '1'), note text DEFAULT concat('a', 1))": "00000",
     "CREATE POLICY accepted ON empty USING (lower(text_) = text_)": "00000", "ALTER POLICY own ON empty USING (text_ IS NOT NULL)": "00000",
     "CREATE STATISTICS accepted ON int4_, lower(text_) FROM empty": "00000", "CREATE INDEX ON empty (lower(text_)) WHERE text_ IS NOT NULL": "00000",
-    "CREATE DOMAIN accepted_d AS enc_text CHECK (VALUE IS NOT NULL)": "00000", "CREATE VIEW accepted_v AS SELECT concat(text_) FROM t": "00000",
+    "CREATE DOMAIN accepted_d AS enc_text CHECK (VALUE IS NOT NULL)": "00000", "CREATE VIEW accepted_v AS SELECT concat(text_, 1) FROM t": "00000",
     "COPY noted FROM '/dev/null' WHERE concat(note) = short || ' '": "00000", "COPY noted FROM '/dev/null' WHERE missing": "42703",
     "CALL called(concat('a', 1))": "00000", "EXECUTE prepared(concat('a', 1))": "00000", "EXECUTE prepared('a', concat(1))": "42601",
     "ALTER TABLE IF EXISTS missing ALTER a TYPE text USING concat(a)": "00000", "ALTER TABLE noted ALTER note TYPE text USING concat(short)": "00000",
-    "SET ROLE other; ALTER TABLE empty ALTER text_ TYPE text USING concat(text_)": "42501", "RESET ROLE": "00000",
-    "BEGIN READ ONLY; ALTER TABLE empty ALTER text_ TYPE text USING concat(text_)": "25006", "ROLLBACK": "00000",
+    "SET ROLE other; ALTER TABLE empty ALTER text_ TYPE text USING concat(text_, 1)": "42501", "RESET ROLE": "00000",
+    "BEGIN READ ONLY; ALTER TABLE empty ALTER text_ TYPE text USING concat(text_, 1)": "25006", "ROLLBACK": "00000",
 }
 # Made in a session without the library, which finds nothing.
 MADE_BEFORE = """
-CREATE TABLE before (text_ enc_text, CHECK (concat(text_) <> ''));
-CREATE POLICY before ON before USING (concat(text_) <> '');
-CREATE DOMAIN words_before AS text DEFAULT concat(encdb.enc_text_encrypt('x'));
+CREATE TABLE before (text_ enc_text, CHECK (concat(text_, 1) <> ''));
+CREATE POLICY before ON before USING (concat(text_, 1) <> '');
+CREATE DOMAIN words_before AS text DEFAULT concat(encdb.enc_text_encrypt('x'), 1);
 """
 # They stay, and nothing like them is made of them.
 AFTERWARDS = {
@@ -139,7 +139,7 @@ AFTERWARDS = {
     "ALTER DOMAIN words_before RENAME TO words_after": "00000", "ALTER TABLE before RENAME TO after": "00000",
     "ALTER TABLE after RENAME CONSTRAINT before_text__check TO after_check": "00000", "VACUUM FULL pg_index": "00000",
     "CREATE TABLE child () INHERITS (after)": "PE028", "CREATE TABLE child (LIKE after INCLUDING ALL)": "PE028",
-    "ALTER POLICY after ON after USING (concat(text_, 'a') <> '')": "PE028", "DROP OWNED BY other": "00000", "DROP TABLE after": "00000",
+    "ALTER POLICY after ON after USING (concat(text_, 1) <> '')": "PE028", "DROP OWNED BY other": "00000", "DROP TABLE after": "00000",
 }
 # Of documents alone: nothing distinguishes these from what is meant.
 UNSEEN = ["SELECT t::text LIKE '(%' FROM t"]
@@ -202,7 +202,7 @@ class Plain(Confidential):
         server = self.made()
         server.stop()
         server.start("-b")
-        upgraded = {"ALTER TABLE empty ADD CHECK (concat(text_) <> '') NOT VALID": "00000", "CREATE POLICY p ON empty USING (concat(text_) <> '')": "00000"}
+        upgraded = {"ALTER TABLE empty ADD CHECK (concat(text_, 1) <> '') NOT VALID": "00000", "CREATE POLICY p ON empty USING (concat(text_, 1) <> '')": "00000"}
         self.assertEqual(self.asked(server, list(upgraded), "LOAD 'encdb';\n"), upgraded)
 
     def test_cells_are_sent_dumped_and_copied(self):

@@ -91,8 +91,8 @@ class Drivers(Proxied):
 class Refused(Proxied):
     def test_what_cannot_be_decided_is_not_sent(self):
         directory = self.shop()
-        for sql, sqlstate in (("SELECT 1 FROM person WHERE name = concat('xyzzy', 'A')", "0A000"),
-                              ("SELECT concat(name, 'xyzzyB') FROM person", "0A000"),
+        for sql, sqlstate in (("SELECT 1 FROM person WHERE name = format('xyzzy%s', 'A')", "0A000"),
+                              ("SELECT format('%s xyzzyB', name) FROM person", "0A000"),
                               ("INSERT INTO person SELECT *, 'xyzzyC' FROM pg_am", "0A000"),
                               ("DO $$ BEGIN INSERT INTO person (id, name) VALUES (1, 'xyzzyD'); END $$", "0A000"),
                               ("COPY person (id, name) FROM '/dev/null'", "0A000"),

@@ -61,7 +61,7 @@ class Metrics(Proxied):
             self.assertEqual(cursor.fetchall(), [("secretAda", 36), ("secretBob", None)])
             during = self.numbers()
         connection.close()
-        self.psql(directory, "SELECT concat(name, 'secretC') FROM person", code=3)
+        self.psql(directory, "SELECT format('%s secretC', name) FROM person", code=3)
         eventually(lambda: self.numbers()["connections_open"] == 0)
         after = self.numbers()
         self.assertEqual((before["cells_sealed_total"], before["cells_opened_total"]), (0, 0))

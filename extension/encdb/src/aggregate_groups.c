@@ -10,6 +10,7 @@
  */
 #include "aggregate.h"
 
+#include "miscadmin.h"
 #include "utils/memutils.h"
 
 #define FIRST_GROUPS	16
@@ -155,8 +156,14 @@ encdb_aggregate_end_groups(AggregateState *state)
 	StateList  *list = EncdbGroupsFind(state->context);
 	PgsealBatch batch;
 
-	if (encdb_evaluator != EVALUATOR_ISOLATED || list == NULL || !state->listed || !IsCollected(state) || !Attached())
+	if (encdb_evaluator != EVALUATOR_ISOLATED || list == NULL || !state->listed || !IsCollected(state))
 		return false;
+	if (!Attached())
+	{
+		/* A cancel cuts the wait for an evaluator short, but not the one of who asks next */
+		CHECK_FOR_INTERRUPTS();
+		return false;
+	}
 	TakeGroups(list, state, &groups);
 	batch = encdb_aggregate_batch(&groups.values, state->kind, state->locale);
 	if (groups.n == 1 || pgseal_aggregate_each(&batch, groups.counts, groups.n, results) != 0)

@@ -17,6 +17,7 @@
 #include "encdb.h"
 
 #include "access/htup.h"
+#include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
 #include "nodes/pathnodes.h"
@@ -70,7 +71,13 @@ extern TupleTableSlot *encdb_ahead_slot(const Ahead *node);
 static inline bool
 IsAhead(void)
 {
-	return encdb_ahead_open != NULL && encdb_evaluator == EVALUATOR_ISOLATED && Attached();
+	if (encdb_ahead_open == NULL || encdb_evaluator != EVALUATOR_ISOLATED)
+		return false;
+	if (Attached())
+		return true;
+	/* A cancel cuts the wait for an evaluator short, but not the one of who asks next */
+	CHECK_FOR_INTERRUPTS();
+	return false;
 }
 
 /* ahead.c, ahead_plan.c */

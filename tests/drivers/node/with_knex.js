@@ -103,7 +103,7 @@ function written(step) {
   if (scenario === "tables" || ["new column", "set", "reset"].includes(what)) return () => on().raw(step.sql);
   if (scenario === "transactions" && step.gives) return (v) => person().whereLike("name", v[0]).orderBy("id").select("id", "name");
   if (scenario === "transactions" || what.startsWith("unique")) return ADDED;
-  if (what.startsWith("refused")) return (v) => ids(person().where("name", db.raw("concat(?::text, ?::text)", v)));
+  if (what.startsWith("refused")) return (v) => ids(person().where("name", db.raw("textcat(?::text, ?::text)", v)));
   return (v) => ids(person().where("name", v[0]));
 }
 

@@ -219,7 +219,7 @@ def by_hand(v, sql):
 
 
 class Joined(models.Func):
-    function = "concat"
+    function = "textcat"
     output_field = models.TextField()
 
 

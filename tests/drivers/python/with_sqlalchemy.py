@@ -278,7 +278,7 @@ def goes_on(session, v):
 
 
 def refused(session, v):
-    return rows(session, sa.select(Person.id).where(Person.name == sa.func.concat(*v)))
+    return rows(session, sa.select(Person.id).where(Person.name == sa.func.textcat(*v)))
 
 
 KINDS = {"tables": lambda s, v, sql: count(s, sa.text(sql)), "prepared/new column": lambda s, v, sql: count(s, sa.text(sql)),

@@ -101,7 +101,7 @@ final class Statements {
             return ALL.get(name);
         }
         if (name.startsWith("errors/refused")) {
-            return ID + "p.name = function('concat_ws', '', :p1, :p2)";
+            return ID + "p.name = function('textcat', :p1, :p2)";
         }
         return name.startsWith("transactions/") ? NAMED + "p.name like :p1 order by p.id" : ID + "p.name = :p1";
     }
