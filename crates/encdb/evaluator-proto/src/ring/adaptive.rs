@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 const MAX_PATIENCE: Duration = Duration::from_micros(if cfg!(loom) { 0 } else { 40 });
 const MIN_PATIENCE: Duration = Duration::from_micros(if cfg!(loom) { 0 } else { 1 });
 
+/// A sleep that ends so soon was longer than a spin would have been: waking alone takes about half
+/// of it.
+const SHORT_SLEEP: Duration = MAX_PATIENCE.saturating_mul(2);
+
 /// Turns before the first pause: a fraction of a microsecond.
 const EAGER: u32 = if cfg!(loom) { 2 } else { 100 };
 
@@ -19,12 +23,25 @@ const TURNS: u32 = 32;
 /// The pace of the other side, as far as one side has learned it.
 pub(super) struct Adaptive {
     patience: Duration,
+    /// When the spin began that came to nothing.
+    gave_up: Option<Instant>,
 }
 
 impl Adaptive {
     pub(super) fn new() -> Self {
         Self {
             patience: MAX_PATIENCE,
+            gave_up: None,
+        }
+    }
+
+    /// Learns from the sleep behind a spin that came to nothing. One that was short makes up for
+    /// the halving and more: patience that has become shorter than the other side takes would
+    /// never succeed again, and each call would cost two wake-ups.
+    pub(super) fn woke(&mut self) {
+        let begun = self.gave_up.take();
+        if begun.is_some_and(|begun| begun.elapsed() < SHORT_SLEEP) {
+            self.patience = (self.patience * 4).min(MAX_PATIENCE);
         }
     }
 
@@ -38,7 +55,9 @@ impl Adaptive {
                 return Some(found);
             }
         }
-        let found = self.spin_on(ready);
+        let begun = Instant::now();
+        let found = self.spin_on(begun, ready);
+        self.gave_up = found.is_none().then_some(begun);
         self.patience = match found {
             Some(_) => (self.patience * 2).min(MAX_PATIENCE),
             None => (self.patience / 2).max(MIN_PATIENCE),
@@ -46,9 +65,8 @@ impl Adaptive {
         found
     }
 
-    fn spin_on<T>(&self, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
-        let start = Instant::now();
-        while start.elapsed() < self.patience {
+    fn spin_on<T>(&self, begun: Instant, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
+        while begun.elapsed() < self.patience {
             for _ in 0..TURNS {
                 if let Some(found) = ready() {
                     return Some(found);

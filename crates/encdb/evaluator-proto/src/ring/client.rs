@@ -57,7 +57,11 @@ impl<M: AsRef<[AtomicU64]>, W: Wait> RingClient<M, W> {
         };
         let head = match spun {
             Some(head) => head,
-            None => sleep(&self.waiter, ring, number, goes_on)?,
+            None => {
+                let head = sleep(&self.waiter, ring, number, goes_on)?;
+                self.pace.woke();
+                head
+            }
         };
         ring.response.copy(head, response)
     }

@@ -57,7 +57,11 @@ impl<'c, M: AsRef<[AtomicU64]>, W: Wait> RingServer<'c, M, W> {
         };
         let head = match spun {
             Some(head) => head,
-            None => sleep(&self.waiter, ring, number, look, goes_on)?,
+            None => {
+                let head = sleep(&self.waiter, ring, number, look, goes_on)?;
+                self.pace.woke();
+                head
+            }
         };
         self.member.asks(self.crowd, spun.is_none());
         self.number = head.number;
