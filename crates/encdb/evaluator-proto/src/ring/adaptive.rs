@@ -78,6 +78,32 @@ impl Adaptive {
     }
 }
 
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const NOTHING: fn() -> Option<()> = || None;
+
+    #[test]
+    fn patience_that_became_too_short_comes_back_after_short_sleeps() {
+        let mut pace = Adaptive::new();
+        for _ in 0..10 {
+            assert_eq!(pace.spin(NOTHING), None);
+            // A long sleep.
+            pace.gave_up = Instant::now().checked_sub(Duration::from_secs(1));
+            pace.woke();
+        }
+        assert_eq!(pace.patience, MIN_PATIENCE);
+        for _ in 0..10 {
+            assert_eq!(pace.spin(NOTHING), None);
+            // As if the spin had begun just now: this thread may have been put aside.
+            pace.gave_up = Some(Instant::now());
+            pace.woke();
+        }
+        assert!(pace.patience >= MAX_PATIENCE / 2, "{:?}", pace.patience);
+    }
+}
+
 /// How long a connection counts as in use after a request, at least.
 const WINDOW: Duration = Duration::from_millis(16);
 
