@@ -41,6 +41,31 @@ typedef struct Sign
 	bool		negated;
 } Sign;
 
+static const Sign *
+SignOf(Oid function)
+{
+	static const Sign signs[] = {
+		{encdb_eq, '=', RULES_OF_ORDER}, {encdb_ne, '!', RULES_OF_ORDER}, {encdb_lt, '<', RULES_OF_ORDER},
+		{encdb_le, 'l', RULES_OF_ORDER}, {encdb_gt, '>', RULES_OF_ORDER}, {encdb_ge, 'g', RULES_OF_ORDER},
+		{encdb_like, 'L', RULES_OF_EQUALITY}, {encdb_nlike, 'L', RULES_OF_EQUALITY, true},
+		{encdb_ilike, 'I', RULES_OF_LETTERS}, {encdb_nilike, 'I', RULES_OF_LETTERS, true},
+		{encdb_starts_with, 'S', RULES_OF_EQUALITY},
+		{encdb_regex, 'R', RULES_OF_LETTERS}, {encdb_nregex, 'R', RULES_OF_LETTERS, true},
+		{encdb_similar, 'T', RULES_OF_LETTERS}, {encdb_nsimilar, 'T', RULES_OF_LETTERS, true},
+	};
+	FmgrInfo	info;
+
+	/* PostgreSQL's own */
+	if (function < FirstNormalObjectId)
+		return NULL;
+	/* Not its own address if it has settings, or acts as its owner */
+	fmgr_info(function, &info);
+	for (size_t i = 0; i < lengthof(signs); i++)
+		if (signs[i].function == info.fn_addr)
+			return &signs[i];
+	return NULL;
+}
+
 /* Conditions while they are made. They may be given up in the middle */
 typedef struct Maker
 {
@@ -80,31 +105,6 @@ struct AheadFilter
 };
 
 static bool MakeCondition(Maker *maker, Node *node);
-
-static const Sign *
-SignOf(Oid function)
-{
-	static const Sign signs[] = {
-		{encdb_eq, '=', RULES_OF_ORDER}, {encdb_ne, '!', RULES_OF_ORDER}, {encdb_lt, '<', RULES_OF_ORDER},
-		{encdb_le, 'l', RULES_OF_ORDER}, {encdb_gt, '>', RULES_OF_ORDER}, {encdb_ge, 'g', RULES_OF_ORDER},
-		{encdb_like, 'L', RULES_OF_EQUALITY}, {encdb_nlike, 'L', RULES_OF_EQUALITY, true},
-		{encdb_ilike, 'I', RULES_OF_LETTERS}, {encdb_nilike, 'I', RULES_OF_LETTERS, true},
-		{encdb_starts_with, 'S', RULES_OF_EQUALITY},
-		{encdb_regex, 'R', RULES_OF_LETTERS}, {encdb_nregex, 'R', RULES_OF_LETTERS, true},
-		{encdb_similar, 'T', RULES_OF_LETTERS}, {encdb_nsimilar, 'T', RULES_OF_LETTERS, true},
-	};
-	FmgrInfo	info;
-
-	/* PostgreSQL's own */
-	if (function < FirstNormalObjectId)
-		return NULL;
-	/* Not its own address if it has settings, or acts as its owner */
-	fmgr_info(function, &info);
-	for (size_t i = 0; i < lengthof(signs); i++)
-		if (signs[i].function == info.fn_addr)
-			return &signs[i];
-	return NULL;
-}
 
 /* Whether a node is a constant or a parameter: its value is there, and cannot be refused */
 static bool

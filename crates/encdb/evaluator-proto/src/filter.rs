@@ -14,7 +14,7 @@
 //! | `~` | a condition | NOT |
 //!
 //! An operand is a byte: the number of a column, 64 and the number of a program, or 128 and the
-//! number of a constant. A collation is a byte: 0 is C, another one the number of a name, from 1 on.
+//! number of a constant. A collation is a byte: 0 is C, and else the number of a name, from 1 on.
 //!
 //! A program is `number of operands u8 | operands | steps`; its operands are columns and constants.
 //!
@@ -346,8 +346,8 @@ mod tests {
 
     #[test]
     fn what_is_no_filter_is_refused() {
-        // Nothing, a sign alone, an unknown one, a column, a constant, a program and a collation too
-        // many, one condition of two, and what is cut short.
+        // Nothing, a sign alone, an unknown one, a column, a constant, a program and a collation
+        // too many, one condition of two, and what is cut short.
         for bytes in [
             &b""[..],
             b"=",
