@@ -72,7 +72,7 @@ fn steps(mut data: &[u8]) -> Vec<(bool, &[u8])> {
     steps
 }
 
-/// What either side was sent.
+/// The bytes that either side was sent.
 #[derive(Default)]
 struct Outcome {
     to_driver: Vec<u8>,

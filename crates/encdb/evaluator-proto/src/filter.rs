@@ -34,7 +34,7 @@ const CONSTANT: u8 = 0x80;
 /// The bit of an operand that is computed.
 const COMPUTED: u8 = 0x40;
 
-/// What two cells are compared for.
+/// The question that a comparison of two cells answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// `=`
@@ -82,7 +82,7 @@ impl Comparison {
 pub enum FilterOperand {
     /// The cell of the row in this column.
     Column(u8),
-    /// What a program makes of cells of the row.
+    /// The result of a program for cells of the row.
     Computed(u8),
     /// A cell that is the same for all rows.
     Constant(u8),
@@ -109,7 +109,7 @@ pub struct FilterProgram<'a> {
 pub enum Condition<'a> {
     /// Compares two cells.
     Compare {
-        /// What is asked for.
+        /// The question.
         comparison: Comparison,
         /// The cell on the left.
         left: FilterOperand,
@@ -120,7 +120,7 @@ pub enum Condition<'a> {
     },
     /// Matches a text.
     Matches {
-        /// How it is matched.
+        /// The kind of match.
         matching: Matching<'a>,
         /// The text.
         text: FilterOperand,
@@ -135,7 +135,7 @@ pub enum Condition<'a> {
     Not(Box<Self>),
 }
 
-/// What a request has for a filter.
+/// The parts of a request that a filter may name.
 #[derive(Clone, Copy, Debug)]
 pub struct FilterScope<'a> {
     /// The number of columns in a row.

@@ -31,7 +31,7 @@ pub enum Response<'a> {
     /// A tag: two cells of one key and one type have equal tags if their values are equal, and
     /// otherwise different ones. The first 8 bytes are the hash with seed 0.
     Tag([u8; 16]),
-    /// How far a row gets through a filter.
+    /// The conditions of a filter that a row gets through.
     Filtered(Filtered),
     /// The answers about each of many cells, as [`Response::encode_item`] makes them.
     Each(Items<'a>),
@@ -57,7 +57,7 @@ pub struct Position {
     pub descending: bool,
 }
 
-/// How far a row gets through the conditions of a filter. The next one behind those that hold is to
+/// The conditions of a filter that a row gets through. The next one behind those that hold is to
 /// be asked alone, unless it is known to fail, or all hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filtered {

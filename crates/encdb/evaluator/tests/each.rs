@@ -270,7 +270,7 @@ type Outcomes = [Option<bool>; 4];
 /// `(c < k OR NOT c LIKE k) AND c >= k AND c + k = c`
 const FILTER: &[u8] = b"|\x02<\x00\x80\0~L\x00\x80g\x00\x80\0=\x40\x00\0";
 
-/// What a filter says of a row, by what its parts say alone; none where one is refused.
+/// Returns a filter's answer about a row, made of the answers about its parts.
 fn expected(outcomes: Outcomes, is_null: bool) -> Filtered {
     let [less, same, like, sum] = outcomes.map(|outcome| match is_null {
         true => Some(None),

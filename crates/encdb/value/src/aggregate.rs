@@ -36,7 +36,7 @@ pub enum AggregateKind {
     BoolOr = 11,
 }
 
-/// How far values are from their average.
+/// The distance of values from their average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spread {
     VarPop,

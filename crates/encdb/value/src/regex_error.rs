@@ -44,7 +44,7 @@ pub enum RegexError {
     TooComplex,
 }
 
-/// What PostgreSQL's regular expressions have, and those of encrypted text do not.
+/// A part of PostgreSQL's regular expressions that those of encrypted text do not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untranslated {
     /// `\1`

@@ -26,9 +26,9 @@ pub struct Batch<'a> {
 /// A value that comes into an aggregate's state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Input<'a> {
-    /// What a cell holds.
+    /// The value of a cell.
     Cell(&'a [u8]),
-    /// What a program makes of cells.
+    /// The result of a program for cells.
     Computed(Program<'a>, Items<'a>),
 }
 

@@ -30,10 +30,10 @@ impl<'c> Operand<'c> {
     }
 }
 
-/// What a program makes of a row, once it is needed; then none is NULL.
+/// The result of a program for a row, once it is needed; then none is NULL.
 type Computed = Option<Option<Opened>>;
 
-/// What a condition may name.
+/// The values that a condition may name.
 struct Row<'r, 'c> {
     programs: &'r [FilterProgram<'c>],
     constants: Vec<Operand<'c>>,

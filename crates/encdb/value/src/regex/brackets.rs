@@ -14,7 +14,7 @@ pub(super) struct Inside<'t, 'a> {
     is_first: bool,
 }
 
-/// What comes next.
+/// The next token.
 enum Part {
     End,
     Minus,

@@ -8,7 +8,7 @@ use crate::RegexError;
 /// The largest character of a pattern; it need not be one of Unicode.
 const MAX_CODE: u32 = 0x7fff_fffe;
 
-/// What a backslash and what follows it mean.
+/// Returns the meaning of a backslash and the characters behind it.
 pub(super) enum Escape {
     Single(u32),
     Class(Vec<(u32, u32)>),

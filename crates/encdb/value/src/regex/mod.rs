@@ -58,7 +58,7 @@ impl From<Error> for ValueError {
     }
 }
 
-/// How a pattern is to be read.
+/// The way to read a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// `~`

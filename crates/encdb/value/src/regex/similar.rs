@@ -17,7 +17,7 @@ pub fn similar_to_escape(pattern: &Value, escape: &str) -> Result<Value, ValueEr
     Ok(Value::Text(std::mem::take(&mut *converted)))
 }
 
-/// Where the conversion is within brackets.
+/// The place of the conversion within brackets.
 #[derive(Clone, Copy, PartialEq)]
 enum Brackets {
     Outside,

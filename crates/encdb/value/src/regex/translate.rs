@@ -48,7 +48,7 @@ pub(super) struct Translator<'a> {
     last: u64,
     /// Groups that capture in PostgreSQL, so far.
     pub(super) captures: u32,
-    /// What was written last may be repeated.
+    /// The piece that was written last may be repeated.
     repeatable: bool,
     asks_for_words: bool,
 }
