@@ -134,7 +134,7 @@ fn without_rows(bytes: &[u8]) -> Vec<u8> {
     messages(bytes).iter().flat_map(content).collect()
 }
 
-/// The same bytes in other pieces have the same outcome.
+/// Checks that bytes in other pieces have the same outcome.
 fn agrees(steps: &[(bool, &[u8])], sent: usize) {
     let relay = || Relay::new(Arc::new(catalog("")), Arc::new(Open::default()));
     let whole = run(relay(), steps, usize::MAX);

@@ -136,7 +136,7 @@ enum State {
     Float4(Option<f32>),
     Float8(Option<f64>),
     Moments(Moments),
-    /// Of int4
+    /// The spread of values of int4.
     Spread {
         count: i64,
         sum: i64,

@@ -1,4 +1,4 @@
-//! What is wrong with a regular expression: PostgreSQL's sentences, and what has no translation.
+//! The errors of regular expressions: PostgreSQL's sentences, and patterns without a translation.
 
 /// Why a pattern is no regular expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! The regular expression that a connection matched last, as it was compiled: the texts of many
 //! rows are matched with one, and to compile it takes longer than to match.
 //!
-//! What it was made of is wiped when another takes its place, or the session ends; the compiled
+//! The pattern is wiped when another takes its place, or the session ends; the compiled
 //! form is only freed.
 
 use pgseal_evaluator_proto::Refusal;

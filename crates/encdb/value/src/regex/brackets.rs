@@ -1,4 +1,4 @@
-//! What is in brackets: characters, ranges, classes, and escapes of both.
+//! Reads brackets: characters, ranges, classes, and escapes of both.
 
 use super::class::set_of;
 use super::escape::Escape;

@@ -1,7 +1,7 @@
 //! Regular expressions: PostgreSQL's advanced ones, matched by the `regex` crate in time linear in
 //! the text. A pattern is translated if it means the same there, and refused otherwise.
 //!
-//! What the crate makes of a pattern is not wiped when it is dropped. It copies no text.
+//! The crate's form of a pattern is not wiped when it is dropped. It copies no text.
 
 mod brackets;
 mod class;
@@ -21,7 +21,7 @@ pub use similar::similar_to_escape;
 
 /// Bytes of what a pattern is compiled to at most, if it is small.
 const SMALL: usize = 128 << 10;
-/// The same of any pattern.
+/// The most bytes of any pattern.
 const LARGE: usize = 8 << 20;
 /// Bytes of the states of automata that are made while a text is matched.
 const STATES: usize = 256 << 10;
