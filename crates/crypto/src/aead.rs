@@ -11,11 +11,34 @@ use zeroize::Zeroize;
 
 use crate::Secret;
 
+#[cfg(target_arch = "x86_64")]
+mod four;
+/// Where no messages are opened side by side, no key is expanded for it.
+#[cfg(not(target_arch = "x86_64"))]
+mod four {
+    use super::{Sealed, LANES};
+
+    pub enum Key {}
+
+    impl Key {
+        pub fn new(_: &[u8; 32]) -> Option<Self> {
+            None
+        }
+    }
+
+    pub fn open(keys: [&Key; LANES], _: &mut [Sealed<'_>; LANES]) -> [bool; LANES] {
+        match *keys[0] {}
+    }
+}
+
 /// Bytes of a nonce.
 pub const NONCE: usize = 12;
 
 /// Bytes of a tag.
 pub const TAG: usize = 16;
+
+/// Messages that [`open_four`] opens side by side.
+pub const LANES: usize = 4;
 
 /// The tag does not match: another key, or something was altered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,18 +46,70 @@ pub const TAG: usize = 16;
 pub struct NotAuthentic;
 
 /// AES-256-GCM-SIV (RFC 8452) under one key.
-pub struct Aead(LessSafeKey);
+pub struct Aead {
+    one: LessSafeKey,
+    /// For messages that are opened side by side, where the processor can
+    four: Option<Box<four::Key>>,
+}
+
+/// A message to be opened, and the room for its text.
+pub struct Sealed<'m> {
+    /// The nonce that it was sealed with
+    pub nonce: &'m [u8; NONCE],
+    /// The associated data that it was sealed with
+    pub ad: &'m [u8],
+    /// The encrypted text
+    pub text: &'m [u8],
+    /// Its tag
+    pub tag: &'m [u8; TAG],
+    /// The text goes here; it has the length of `text`
+    pub out: &'m mut [u8],
+}
+
+/// Opens four messages, each under its own key, as [`Aead::open`] opens one. Where the processor
+/// has AES instructions, short messages take less than half the time so. The shorter ones take as
+/// long as the longest.
+pub fn open_four(
+    keys: [&Aead; LANES],
+    messages: &mut [Sealed<'_>; LANES],
+) -> [Result<(), NotAuthentic>; LANES] {
+    for message in &*messages {
+        assert_eq!(
+            message.text.len(),
+            message.out.len(),
+            "opening keeps lengths"
+        );
+    }
+    if let [Some(a), Some(b), Some(c), Some(d)] = keys.map(|key| key.four.as_deref()) {
+        let opened = four::open([a, b, c, d], messages);
+        return opened.map(|is_authentic| is_authentic.then_some(()).ok_or(NotAuthentic));
+    }
+    let mut keys = keys.into_iter();
+    messages.each_mut().map(|message| {
+        let key = keys.next().expect("a key for each message");
+        key.open(
+            message.nonce,
+            message.ad,
+            message.text,
+            message.tag,
+            message.out,
+        )
+    })
+}
 
 impl Aead {
     /// Expands a key.
     pub fn new(key: &Secret) -> Self {
-        Self(expanded(&AES_256_GCM_SIV, key.expose()))
+        Self {
+            one: expanded(&AES_256_GCM_SIV, key.expose()),
+            four: four::Key::new(key.expose()).map(Box::new),
+        }
     }
 
     /// Encrypts `text` in place and gives its tag.
     #[inline]
     pub fn seal(&self, nonce: &[u8; NONCE], ad: &[u8], text: &mut [u8]) -> [u8; TAG] {
-        seal(&self.0, nonce, ad, text)
+        seal(&self.one, nonce, ad, text)
     }
 
     /// Decrypts `sealed` into `out`, which has the same length; zeroes `out` if the tag is wrong.
@@ -47,7 +122,7 @@ impl Aead {
         tag: &[u8; TAG],
         out: &mut [u8],
     ) -> Result<(), NotAuthentic> {
-        open(&self.0, nonce, ad, sealed, tag, out)
+        open(&self.one, nonce, ad, sealed, tag, out)
     }
 }
 

@@ -1,5 +1,5 @@
-//! AWS-LC's C functions behind types that cannot be misused. Only this module and `wipe` have
-//! unsafe code. The feature `fips` takes them from AWS-LC's FIPS module instead.
+//! AWS-LC's C functions behind types that cannot be misused. The feature `fips` takes them from
+//! AWS-LC's FIPS module instead.
 //!
 //! Called by `xts`, `cipher`, `derive`, `mac`, `secret`, `random`, `pbkdf2` and `exchange`. AWS-LC
 //! fails here for two reasons only: no memory is left, or our arguments are wrong. Neither leaves a

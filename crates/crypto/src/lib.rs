@@ -19,7 +19,9 @@
 //! The feature `fips` takes all that encryption at rest needs from the FIPS module of AWS-LC,
 //! except Argon2id (docs/security/fips.md).
 //!
-//! All code that is `unsafe` is in `awslc.rs`, below `awslc/`, and in `wipe.rs`.
+//! All code that is `unsafe` is in `awslc.rs`, below `awslc/`, in `wipe.rs` and in `aead/four.rs`.
+//! The last one is the only cipher that AWS-LC does not run: AES-256-GCM-SIV of four short messages
+//! side by side, which it only opens.
 
 pub mod aead;
 mod awslc;

@@ -1,5 +1,5 @@
-//! Wipes what a key leaves on the stack and in registers. Only this module and `awslc` have unsafe
-//! code. Called by what derives a key and expands it, and by `preload` when keys arrive.
+//! Wipes what a key leaves on the stack and in registers. Called by what derives a key and expands
+//! it, and by `preload` when keys arrive.
 #![allow(unsafe_code)]
 
 use std::arch::asm;

@@ -1,9 +1,11 @@
 //! `vectors/primitives.json`: the algorithms of encrypted columns, against published vectors.
 
+use proptest::prelude::*;
 use serde::Deserialize;
+use zeroize::Zeroize;
 
 use super::vectors;
-use crate::aead::{Aead, LegacyAead, NotAuthentic};
+use crate::aead::{open_four, Aead, LegacyAead, NotAuthentic, Sealed, LANES, NONCE, TAG};
 use crate::awslc::HmacKey;
 use crate::exchange::{ExchangeKey, Sender};
 use crate::sign::{PublicKey, SigningKey};
@@ -112,6 +114,114 @@ fn rfc_8452() {
         assert!(out.iter().all(|byte| *byte == 0), "{}", case.name);
         let refused = aead.open(&nonce, b"other", &text, &tag, &mut out);
         assert_eq!(refused, Err(NotAuthentic), "{}", case.name);
+    }
+}
+
+/// Opens four messages side by side: the results, and what was written.
+fn opened_by_four(
+    keys: [&Aead; LANES],
+    cases: [&Given; LANES],
+) -> [(Result<(), NotAuthentic>, Vec<u8>); LANES] {
+    let mut outs = cases.map(|case| vec![9; case.text.len()]);
+    let mut rooms = outs.iter_mut();
+    let mut messages = cases.map(|case| Sealed {
+        nonce: &case.nonce,
+        ad: &case.ad,
+        text: &case.text,
+        tag: &case.tag,
+        out: rooms.next().unwrap(),
+    });
+    let mut results = open_four(keys, &mut messages).into_iter();
+    outs.map(|out| (results.next().unwrap(), out))
+}
+
+/// A sealed message, and its text.
+#[derive(Clone, Debug)]
+struct Given {
+    nonce: [u8; NONCE],
+    ad: Vec<u8>,
+    text: Vec<u8>,
+    tag: [u8; TAG],
+    plain: Vec<u8>,
+}
+
+#[test]
+fn rfc_8452_by_four() {
+    let cases = all().siv;
+    let keys: Vec<Aead> = cases
+        .iter()
+        .map(|case| Aead::new(&secret(&case.key)))
+        .collect();
+    let given = cases.iter().map(|case| Given {
+        nonce: array(&case.nonce),
+        ad: bytes(&case.ad),
+        text: bytes(&case.sealed),
+        tag: array(&case.tag),
+        plain: bytes(&case.plain),
+    });
+    let given: Vec<Given> = given.collect();
+    // Each case in each lane, beside other ones.
+    for at in 0..given.len() {
+        let four = [0, 1, 2, 3].map(|lane| (at + 7 * lane) % given.len());
+        let opened = opened_by_four(four.map(|at| &keys[at]), four.map(|at| &given[at]));
+        for (at, (result, out)) in four.into_iter().zip(opened) {
+            assert_eq!(result, Ok(()), "{}", cases[at].name);
+            assert_eq!(out, given[at].plain, "{}", cases[at].name);
+        }
+    }
+}
+
+proptest! {
+    /// AWS-LC seals, and what was altered in one lane is refused in that lane alone.
+    #[test]
+    fn four_messages_are_opened_as_one_by_one(
+        key in any::<[[u8; 32]; LANES]>(),
+        nonces in any::<[[u8; NONCE]; LANES]>(),
+        texts in any::<[[u8; 70]; LANES]>(),
+        lengths in [0_usize..=70, 0..=70, 0..=20, 0..=20],
+        ads in [0_usize..=40, 0..=40, 0..=40, 20..=20],
+        same_key in any::<bool>(),
+        altered in proptest::option::of(
+            (0_usize..LANES, 0_usize..3, any::<proptest::sample::Index>(), 0_u32..8)
+        ),
+    ) {
+        let mut key = key;
+        let keys = [0, 1, 2, 3].map(|lane| {
+            let mut key = key[if same_key { 0 } else { lane }];
+            Aead::new(&Secret::from_bytes(&mut key))
+        });
+        key.zeroize();
+        let mut given = [0, 1, 2, 3].map(|lane| {
+            let plain = texts[lane][..lengths[lane]].to_vec();
+            let (mut text, ad) = (plain.clone(), texts[(lane + 1) % LANES][..ads[lane]].to_vec());
+            let tag = keys[lane].seal(&nonces[lane], &ad, &mut text);
+            Given { nonce: nonces[lane], ad, text, tag, plain }
+        });
+        let mut refused = None;
+        if let Some((lane, part, at, bit)) = altered {
+            let Given { nonce, text, tag, .. } = &mut given[lane];
+            let bytes = match part {
+                0 if !text.is_empty() => &mut text[..],
+                1 => &mut nonce[..],
+                _ => &mut tag[..],
+            };
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1 << bit;
+            refused = Some(lane);
+        }
+        let opened = opened_by_four(keys.each_ref(), given.each_ref());
+        for (lane, (result, out)) in opened.into_iter().enumerate() {
+            match refused == Some(lane) {
+                true => {
+                    prop_assert_eq!(result, Err(NotAuthentic));
+                    prop_assert!(out.iter().all(|byte| *byte == 0));
+                }
+                false => {
+                    prop_assert_eq!(result, Ok(()));
+                    prop_assert_eq!(out, given[lane].plain.clone());
+                }
+            }
+        }
     }
 }
 

@@ -24,6 +24,7 @@ pub use cipher::CellCipher;
 pub use data_key::{DataKey, DataKeyId, KeyAlgorithm, UnwrapError, Unwrapped, WrappedKey};
 pub use legacy::{LegacyCipher, LegacyKey};
 pub use owner::{HashKey, MasterKey, OwnerId};
+pub use pgseal_crypto::aead::LANES;
 pub use pgseal_crypto::sign::PublicKey;
 pub use pgseal_crypto::Nonces;
 pub use pgseal_value::Type;

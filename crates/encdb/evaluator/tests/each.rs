@@ -25,7 +25,7 @@ const GRANTED: [Operation; 3] = [
 ];
 const PROGRAM: &[u8] = b"$$+";
 
-/// Cells of several types, derived ones, one that is broken, and none.
+/// Cells of several types, derived ones, one that is broken in each part, a long one, and none.
 fn cells(key: &mut Sealer) -> Vec<Vec<u8>> {
     let texts = ["", "a%", "ab", "ba"].map(|text| Value::Text(text.into()));
     let numbers = [0, 7, 7, i32::MAX].map(Value::Int4);
@@ -35,9 +35,15 @@ fn cells(key: &mut Sealer) -> Vec<Vec<u8>> {
     let mut cells: Vec<Vec<u8>> = stored;
     cells.push(key.seal_as(&Value::Int4(7), Mode::Derived));
     cells.push(key.seal_as(&Value::Text("ab".into()), Mode::Derived));
-    let mut broken = cells[4].clone();
-    broken[20] ^= 1;
-    cells.extend([broken, Vec::new()]);
+    // In nonce, tag and text; the check byte is right.
+    for at in [8, 20, 36] {
+        let mut broken = cells[4].clone();
+        broken[at] ^= 1;
+        broken[0] ^= 1;
+        cells.push(broken);
+    }
+    cells.push(key.seal(&Value::Text("ab".repeat(2000))));
+    cells.push(Vec::new());
     cells
 }
 

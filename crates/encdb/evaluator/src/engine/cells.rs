@@ -6,6 +6,7 @@ use pgseal_crypto::aead::Aead;
 use pgseal_evaluator_proto::Refusal;
 use pgseal_value::Value;
 
+use super::ahead::Ahead;
 use super::cache::{Cache, Opened, Place, MAX_LEN};
 use super::permit::{Guarded, Origin, Permit};
 use super::view::View;
@@ -61,6 +62,7 @@ impl Spare {
 pub(super) struct Cells {
     cache: Cache,
     spare: Spare,
+    ahead: Ahead,
     /// The plain bytes of the cell at hand.
     plain: Vec<u8>,
     nonces: Nonces,
@@ -74,6 +76,7 @@ impl Cells {
         Self {
             cache: Cache::new(most),
             spare: Spare::default(),
+            ahead: Ahead::default(),
             plain: Vec::new(),
             nonces: Nonces::new(),
             passing: false,
@@ -84,6 +87,13 @@ impl Cells {
     /// push all others out of the cache. To take one in costs about as much as to open it.
     pub(super) fn are_passing(&mut self, passing: bool) {
         self.passing = passing;
+    }
+
+    /// Opens cells side by side that will be asked for next, at most [`super::ahead::MOST`]. It
+    /// passes over those that are in the cache.
+    pub(super) fn open_ahead<'c>(&mut self, view: &View, cells: impl Iterator<Item = &'c [u8]>) {
+        let Self { cache, ahead, .. } = self;
+        ahead.open(view, cells.filter(|cell| cache.find(cell).is_none()));
     }
 
     /// Takes a cell into the cache that each row of a scan is computed with.
@@ -108,6 +118,7 @@ impl Cells {
     pub(super) fn clear(&mut self) {
         self.cache.clear();
         self.spare = Spare::default();
+        self.ahead.clear();
         zeroize::Zeroize::zeroize(&mut self.plain);
     }
 
@@ -179,6 +190,9 @@ impl Cells {
 
     /// Opens a cell that is in no cache.
     pub(super) fn decrypt(&mut self, view: &View, cell: &[u8]) -> Result<Opened, Refusal> {
+        if let Some(opened) = self.ahead.take(cell) {
+            return Ok(opened);
+        }
         let cell = CellRef::parse(cell)?;
         let mut refused = Refusal::KeyNotLoaded;
         for (place, granted) in view.keys.iter().enumerate() {

@@ -6,6 +6,7 @@ use pgseal_evaluator_proto::{
     counts_of, Batch, EachRequest, FilterScope, Items, Program, Refusal, Response,
 };
 
+use super::ahead;
 use super::counts::Asked;
 use super::texts::Growth;
 use super::Connection;
@@ -34,17 +35,20 @@ impl Connection {
                 rights,
             } => {
                 let collation = self.collation(collation)?;
-                let same = if rights.len() == 1 { lefts.len() } else { 1 };
-                let rights = rights
-                    .iter()
-                    .flat_map(|right| std::iter::repeat_n(right, same));
-                let pairs = lefts.iter().zip(rights);
-                self.answer_each(pairs, into, |this, (left, right)| {
+                let lefts = lefts.iter();
+                let rights: Vec<&[u8]> = rights.iter().collect();
+                // A right one for all is opened once.
+                let (rows, asked): (Vec<_>, _) = match *rights {
+                    [right] => (lefts.map(|left| [left, right]).collect(), 1),
+                    _ => (lefts.zip(rights).map(<[&[u8]; 2]>::from).collect(), 2),
+                };
+                self.answer_each(&rows, asked, into, |this, [left, right]| {
                     this.compare(left, right, collation).map(Response::Order)
                 });
             }
             EachRequest::Tag(cells) => {
-                self.answer_each(cells.iter(), into, |this, cell| {
+                let rows: Vec<_> = cells.iter().map(|cell| [cell]).collect();
+                self.answer_each(&rows, 1, into, |this, [cell]| {
                     this.tag(cell).map(Response::Tag)
                 });
             }
@@ -53,7 +57,8 @@ impl Connection {
                 pattern,
                 texts,
             } => {
-                self.answer_each(texts.iter(), into, |this, text| {
+                let rows: Vec<_> = texts.iter().map(|text| [text]).collect();
+                self.answer_each(&rows, 1, into, |this, [text]| {
                     this.matches(matching, text, pattern).map(Response::Truth)
                 });
             }
@@ -83,15 +88,22 @@ impl Connection {
         Ok(())
     }
 
-    fn answer_each<T>(
+    /// Answers about each row, of whose cells the first so many are opened side by side with those
+    /// of other rows.
+    fn answer_each<'c, const N: usize>(
         &mut self,
-        operands: impl Iterator<Item = T>,
+        rows: &[[&'c [u8]; N]],
+        opened: usize,
         into: &mut Vec<u8>,
-        ask: impl Fn(&mut Self, T) -> Result<Response<'static>, Refusal>,
+        ask: impl Fn(&mut Self, [&'c [u8]; N]) -> Result<Response<'static>, Refusal>,
     ) {
-        for operand in operands {
-            let answer = ask(self, operand);
-            Response::encode_item(answer.as_ref().map_err(|refusal| *refusal), into);
+        for some in rows.chunks(ahead::rows(opened)) {
+            let cells = some.iter().flat_map(|row| row.iter().take(opened));
+            self.cells.open_ahead(&self.access.view, cells.copied());
+            for row in some {
+                let answer = ask(self, *row);
+                Response::encode_item(answer.as_ref().map_err(|refusal| *refusal), into);
+            }
         }
     }
 
@@ -103,14 +115,18 @@ impl Connection {
         }
         let mut cell = Vec::new();
         self.growth = Growth::of_request();
-        for row in operands.chunks_exact(program.row()) {
-            cell.clear();
-            let made = self.compute_row(program, Items::Listed(row), &mut cell);
-            let answer = made.map(|there| match there {
-                true => Response::Cell(&cell),
-                false => Response::Null,
-            });
-            Response::encode_item(answer.as_ref().map_err(|refusal| *refusal), into);
+        for rows in operands.chunks(program.row() * ahead::rows(program.row())) {
+            self.cells
+                .open_ahead(&self.access.view, rows.iter().copied());
+            for row in rows.chunks_exact(program.row()) {
+                cell.clear();
+                let made = self.compute_row(program, Items::Listed(row), &mut cell);
+                let answer = made.map(|there| match there {
+                    true => Response::Cell(&cell),
+                    false => Response::Null,
+                });
+                Response::encode_item(answer.as_ref().map_err(|refusal| *refusal), into);
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use pgseal_evaluator_proto::{
     Refusal, Response,
 };
 
+use super::ahead;
 use super::cache::Opened;
 use super::counts::Asked;
 use super::expressions::Made;
@@ -106,12 +107,26 @@ impl Connection {
             columns: Vec::with_capacity(scope.columns),
             computed: programs.iter().map(|_| None).collect(),
         };
-        let mut cells = cells.iter();
-        while row.advance(&mut cells, scope.columns) {
-            let filtered = Response::Filtered(self.filter(&conditions, &mut row));
-            Response::encode_item(Ok(&filtered), into);
+        let looked_at = conditions
+            .first()
+            .map_or(Vec::new(), |condition| columns_of(condition, &programs));
+        let cells: Vec<&[u8]> = cells.iter().collect();
+        for rows in cells.chunks(scope.columns.max(1) * ahead::rows(looked_at.len())) {
+            self.open_columns(rows, scope.columns, &looked_at);
+            let mut cells = rows.iter().copied();
+            while row.advance(&mut cells, scope.columns) {
+                let filtered = Response::Filtered(self.filter(&conditions, &mut row));
+                Response::encode_item(Ok(&filtered), into);
+            }
         }
         Ok(())
+    }
+
+    /// Opens some columns of rows side by side.
+    fn open_columns(&mut self, rows: &[&[u8]], width: usize, columns: &[usize]) {
+        let rows = rows.chunks_exact(width.max(1));
+        let cells = rows.flat_map(|row| columns.iter().filter_map(|column| row.get(*column)));
+        self.cells.open_ahead(&self.access.view, cells.copied());
     }
 
     fn filter(&mut self, conditions: &[Condition<'_>], row: &mut Row<'_, '_>) -> Filtered {
@@ -280,4 +295,35 @@ impl Connection {
         }
         Ok(outcome)
     }
+}
+
+/// Returns the columns that a condition is sure to look at, unless a value is NULL or refused:
+/// cells behind a condition that fails are not opened.
+fn columns_of(condition: &Condition<'_>, programs: &[FilterProgram<'_>]) -> Vec<usize> {
+    let operands = match condition {
+        Condition::Compare { left, right, .. } => [*left, *right],
+        Condition::Matches { text, pattern, .. } => [*text, *pattern],
+        Condition::All(conditions) | Condition::Any(conditions) => {
+            let first = conditions.first();
+            return first.map_or(Vec::new(), |first| columns_of(first, programs));
+        }
+        Condition::Not(condition) => return columns_of(condition, programs),
+    };
+    let mut columns = Vec::new();
+    for operand in operands {
+        let of_program = match operand {
+            FilterOperand::Computed(number) => programs.get(usize::from(number)),
+            FilterOperand::Column(_) | FilterOperand::Constant(_) => None,
+        };
+        let all = of_program.map_or(&[][..], |program| &program.operands);
+        columns.extend(
+            all.iter()
+                .chain([&operand])
+                .filter_map(|operand| match operand {
+                    FilterOperand::Column(number) => Some(usize::from(*number)),
+                    FilterOperand::Constant(_) | FilterOperand::Computed(_) => None,
+                }),
+        );
+    }
+    columns
 }

@@ -14,6 +14,7 @@
 
 mod access;
 mod aggregates;
+mod ahead;
 mod answer;
 mod attach;
 mod cache;

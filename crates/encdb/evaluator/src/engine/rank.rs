@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use pgseal_evaluator_proto::Refusal;
 use pgseal_value::Value;
 
+use super::ahead;
 use super::counts::Asked;
 use super::{CollationId, Connection};
 
@@ -14,7 +15,11 @@ impl Connection {
     pub fn rank(&mut self, cells: &[&[u8]], collation: CollationId) -> Result<Vec<u32>, Refusal> {
         self.begin_operation()?;
         let (mut values, mut origins) = (Vec::new(), Vec::new());
-        for cell in cells {
+        for (at, cell) in cells.iter().enumerate() {
+            if at % ahead::MOST == 0 {
+                let next = cells[at..].iter().copied().take(ahead::MOST);
+                self.cells.open_ahead(&self.access.view, next);
+            }
             // As in an aggregate: what is not in the cache is not put there.
             let (origin, value) = match self.cells.find(cell) {
                 Some(at) => (self.cells.origin(at), self.cells.at(at).value.duplicate()),

@@ -4,6 +4,7 @@ use pgseal_evaluator_proto::{Input, Items, Program, Refusal};
 use pgseal_value::{AggregateKind, C};
 
 use super::{is_extreme, State};
+use crate::engine::ahead;
 use crate::engine::cache::Opened;
 use crate::engine::expressions::Made;
 use crate::engine::permit::{Origin, Permit};
@@ -19,16 +20,32 @@ impl Connection {
         inputs: &[Input<'_>],
     ) -> Result<(), Refusal> {
         let mut asked = None;
-        for input in inputs {
-            match *input {
-                Input::Cell(cell) => self.step(state, kind, collation, cell, &mut asked)?,
-                Input::Computed(program, operands) => {
-                    let made = (program, operands);
-                    self.step_computed(state, (kind, collation), made, &mut asked)?;
+        for some in inputs.chunks(rows_ahead(inputs)) {
+            self.open_inputs(some);
+            for input in some {
+                match *input {
+                    Input::Cell(cell) => self.step(state, kind, collation, cell, &mut asked)?,
+                    Input::Computed(program, operands) => {
+                        let made = (program, operands);
+                        self.step_computed(state, (kind, collation), made, &mut asked)?;
+                    }
                 }
             }
         }
         Ok(())
+    }
+
+    /// Opens the cells of some values side by side.
+    fn open_inputs(&mut self, inputs: &[Input<'_>]) {
+        let cells = inputs.iter().flat_map(|input| {
+            let (cell, operands) = match *input {
+                Input::Cell(cell) => (Some(cell), None),
+                Input::Computed(_, operands) => (None, Some(operands)),
+            };
+            let operands = operands.into_iter().flat_map(|operands| operands.iter());
+            cell.into_iter().chain(operands)
+        });
+        self.cells.open_ahead(&self.access.view, cells);
     }
 
     /// Keeps the operands that are the same in the first two values, and so, very likely, in all.
@@ -86,5 +103,13 @@ impl Connection {
                 Ok(())
             }
         }
+    }
+}
+
+/// Returns the number of values, of programs like the first, whose cells are opened side by side.
+fn rows_ahead(inputs: &[Input<'_>]) -> usize {
+    match inputs.first() {
+        Some(Input::Computed(_, operands)) => ahead::rows(operands.len()),
+        _ => ahead::MOST,
     }
 }
