@@ -181,9 +181,11 @@ impl TpcH {
         Size::of(self.scale)
     }
 
-    /// Buffers for all rows, at most an eighth of memory.
+    /// Buffers for all rows, at most an eighth of memory. PostgreSQL passes a table of more than a
+    /// quarter of them through a few, and reads it from the kernel each time: a quarter holds the
+    /// largest table of either form.
     fn buffers_mb(&self) -> u64 {
-        let all = self.scale.of(BYTES_ENCRYPTED / 2) >> 20;
+        let all = self.scale.of(BYTES_ENCRYPTED) >> 20;
         let eighth = machine::memory("MemTotal:") >> 23;
         all.min(eighth).max(MIN_BUFFERS_MB)
     }
