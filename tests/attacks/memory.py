@@ -18,12 +18,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 
-import no_secretmem
+import no_system_call
 from pgseal_test import PGSEAL, Canaries, Case, base_environment, main, read_raw
 from waiting import eventually
 
 def has_secret_memory():
-    fd = ctypes.CDLL(None).syscall(no_secretmem.SYS_MEMFD_SECRET, os.O_CLOEXEC)
+    fd = ctypes.CDLL(None).syscall(no_system_call.SYS_MEMFD_SECRET, os.O_CLOEXEC)
     if fd >= 0:
         os.close(fd)
     return fd >= 0
@@ -199,7 +199,8 @@ class SameUser(Case):
         switched_off = self.directory / "bin"
         switched_off.mkdir()
         program = switched_off / "postgres"
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} {no_secretmem.__file__} {cluster.bindir}/postgres "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} {no_system_call.__file__} {no_system_call.SYS_MEMFD_SECRET} '
+                           f'{cluster.bindir}/postgres "$@"\n')
         program.chmod(0o755)
         cluster.bindir = switched_off
         cluster.start()
