@@ -10,7 +10,7 @@ set -euo pipefail
 build_packages=(build-essential ca-certificates libclang-dev)
 demo_packages=(postgresql-15 wamerican iso-codes openssl procps)
 # The packages that PostgreSQL's own sources need are installed by tests/suites/fetch-build.sh.
-test_packages=(git jq lz4 pgbouncer postgresql-15 postgresql-server-dev-15 openssl sysbench python3 python3-cryptography python3-argon2 python3-psycopg2
+test_packages=(git jq liburing-dev lz4 pgbouncer postgresql-15 postgresql-server-dev-15 openssl sysbench python3 python3-cryptography python3-argon2 python3-psycopg2
     python3-setuptools python3-venv python3-wheel procps binutils strace zstd libfaketime libjemalloc2 libtcmalloc-minimal4)
 # File systems on a disk whose writes are recorded; tests/power has a short form among the tests.
 power_packages=(e2fsprogs libfuse3-dev mount pkg-config xfsprogs)

@@ -45,6 +45,8 @@ BY_NAME = ["apps", "auto-failover", "barman", "bench-page", "builds", "debian", 
 # Needs a build of its own, so that the world leaves it out.
 OWN_BUILD = "fips"
 LONG_FORM = {"PGSEAL_TEST_LONG": "1"}
+# Little memory, so that pages are read again and again.
+BY_IO_URING = {"PGSEAL_INITDB_OPTIONS": "--data-encryption=256 --no-key-wrap -c io_method=io_uring -c shared_buffers=16MB"}
 # Its short form is among the tests; its long one has a name.
 POWER = {**LONG_FORM, "PGSEAL_POWER_CUTS": "40", "PGSEAL_POWER_SECONDS": "25"}
 KINDS = ["ci", "check", "world", "power", "keys", "telling", *BY_NAME]
@@ -240,8 +242,10 @@ def confidential(version, pg):
 
 def suites(version):
     """PostgreSQL's own suites of one version."""
-    regression = Step("regression suites", [str(SUITES / "run.sh"), version], version=version)
-    return [build(version), regression, Step("TAP suites", [sys.executable, str(SUITES / "tap.py"), version], version=version)]
+    steps = [build(version), Step("regression suites", [str(SUITES / "run.sh"), version], version=version)]
+    if int(version) >= 18:
+        steps.append(Step("regression suite by io_uring", [str(SUITES / "run.sh"), version, "regress"], BY_IO_URING, version=version))
+    return [*steps, Step("TAP suites", [sys.executable, str(SUITES / "tap.py"), version], version=version)]
 
 
 def built(version):

@@ -19,12 +19,6 @@ class Refused(Case):
         self.refuse("dynamic_shared_memory_type = mmap\n",
                     "cannot be sealed: set dynamic_shared_memory_type to posix or sysv")
 
-    def test_io_uring(self):
-        if major_version() < 18:
-            self.skipTest("io_uring came with 18")
-        self.refuse("io_method = io_uring\n", "set io_method to worker or sync")
-
-
     def test_neither_checksums_nor_logged_hint_bits(self):
         """A torn page that only hint bits changed would be lost."""
         cluster = self.cluster().init()

@@ -132,15 +132,6 @@ class Settings(BadInput):
         cluster.run("pg_checksums", "--enable", "-D", cluster.data)
         self.assert_readable(cluster, canaries)
 
-    @unittest.skipUnless(major_version() >= 18, "io_method came with PostgreSQL 18")
-    def test_io_uring(self):
-        cluster, canaries = self.filled()
-        if "io_uring" not in cluster.run("postgres", "--describe-config").stdout:
-            self.skipTest("this PostgreSQL was built without io_uring")
-        advice = r"io_method=io_uring goes past the encryption: set io_method to worker or sync"
-        self.assert_refused_setting(cluster, 1, advice, options=["-c", "io_method=io_uring"])
-        self.assert_readable(cluster, canaries)
-
     @unittest.skipUnless(major_version() >= 16, "debug_io_direct came with PostgreSQL 16")
     def test_direct_io_works(self):
         cluster, canaries = self.filled(conf="debug_io_direct = 'data,wal,wal_init'\n")

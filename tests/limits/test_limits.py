@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What cannot work is refused with one clear sentence, and nothing is changed by the attempt.
 
-Elsewhere: io_method=io_uring (tests/bad-input/test_settings.py), an archive of another key (tests/archive/test_other_key.py).
+Elsewhere: an archive of another key (tests/archive/test_other_key.py).
 """
 
 import re

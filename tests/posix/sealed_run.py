@@ -40,7 +40,8 @@ def compile_program(source, variant, into):
     program = into / f"{source}-{variant}"
     flags = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-result", "-O2", "-pthread"]
     command = ["cc", *flags, *VARIANTS[variant]]
-    subprocess.run([*command, "-o", program, HERE / f"{source}.c"], check=True)
+    libraries = ["-luring"] if source == "ring" else []
+    subprocess.run([*command, "-o", program, HERE / f"{source}.c", *libraries], check=True)
     return program
 
 

@@ -39,6 +39,11 @@ impl<'k> FileCipher<'k> {
         }
     }
 
+    /// Returns the identity that the keys are derived from.
+    pub fn id(&self) -> &FileId {
+        &self.id
+    }
+
     /// Encrypts `plain` into `out`: whole blocks from the start of data unit `unit`, at most one
     /// unit, both of the same length.
     pub fn seal(&self, unit: u64, plain: &[u8], out: &mut [u8]) {

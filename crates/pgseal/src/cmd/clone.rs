@@ -97,8 +97,9 @@ pub fn run(args: CloneArgs) -> Result<ExitCode, Failure> {
     check_key(&split, &given, &source, new_key)?;
     check_version(&wrapper, &source)?;
     check_room(&wrapper, &given, &target)?;
-    let warnings = server::check(&wrapper, &given, source.version)?;
-    warnings.iter().for_each(|sentence| say(sentence));
+    if let Some(sentence) = server::check(&wrapper, &given)? {
+        say(&sentence);
+    }
     let code = basebackup::copy(&wrapper, &split, &given, &source)?;
     let code = code.expect("a plain server without a new key was refused");
     match code == ExitCode::SUCCESS {

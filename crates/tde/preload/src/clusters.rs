@@ -170,6 +170,12 @@ pub fn sole() -> Option<&'static Cluster> {
         .then_some(cluster)
 }
 
+/// Returns a cluster that stores files under the master key of this name and by AES keys of this
+/// length.
+pub fn of_key(key_id: &KeyId, length: KeyLength) -> Option<&'static Cluster> {
+    all().find(|known| known.key_id == *key_id && known.facts.length == length)
+}
+
 /// Is there a cluster that only its path gives away?
 pub fn any_pending() -> bool {
     all().any(|cluster| cluster.pending)

@@ -13,6 +13,7 @@
 mod streams;
 
 use crate::arena::Arena;
+use crate::clusters::Cluster;
 use crate::counters::Area;
 use crate::disk::FdDisk;
 use crate::habits;
@@ -56,8 +57,8 @@ pub fn streams() -> &'static Streams {
 /// How the bytes of an open file are stored.
 #[allow(clippy::large_enum_variant)] // in the arena, in slots of one size
 pub enum Stored {
-    /// As those of a sealed file.
-    Sealed(SealedFile<'static>),
+    /// As those of a sealed file of this cluster.
+    Sealed(SealedFile<'static>, &'static Cluster),
     /// As a tar of sealed segments, which this process makes ([`crate::received`]).
     WalTar,
     /// As a tar of sealed segments, which this process reads ([`crate::packed`]).
@@ -85,7 +86,7 @@ impl OpenFile {
     /// The sealed file; a tar that is being made is only written, and stored pages are only read.
     pub fn sealed(&self) -> Result<&SealedFile<'static>, Errno> {
         match &self.stored {
-            Stored::Sealed(sealed) => Ok(sealed),
+            Stored::Sealed(sealed, _) => Ok(sealed),
             Stored::WalTar | Stored::ReadTar | Stored::Pages => Err(Errno(libc::EBADF)),
         }
     }

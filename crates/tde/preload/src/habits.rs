@@ -27,6 +27,11 @@
 //!   by page. All versions fill a new WAL segment by calls with 32 pages each (pg_pwrite_zeros, or
 //!   pg_pwritev_with_retry in 15; `hooks::page_runs`). From 16 on a relation grows by pages of
 //!   zeros or by posix_fallocate (smgrzeroextend).
+//! - With `io_method=io_uring`, 18 and 19 make all rings in the postmaster, without options, in the
+//!   shared memory that they mapped last. They fill in reads alone, submit them by io_uring_submit,
+//!   and take answers by io_uring_peek_batch_cqe after io_uring_wait_cqes, in any process, one at a
+//!   time. They count whole pages of what was read, and give no memory away that a request names
+//!   before its answer was taken (method_io_uring.c, md.c; `hooks::rings`).
 //! - pg_waldump of 19 reads a tar in order, in pieces of 128 KiB. It decompresses into one buffer
 //!   after the other, which it goes through when it is full (archive_waldump.c, astreamer_gzip.c
 //!   and its neighbours; [`crate::packed`]).

@@ -15,6 +15,7 @@ pub mod opening;
 mod page_runs;
 mod racing;
 pub mod restored;
+pub mod rings;
 pub mod sizes;
 pub mod streams;
 pub mod transfers;

@@ -21,7 +21,8 @@
 //! shows of itself to SQL, and [`tables`] what the extension `pgseal` adds, with [`counters`];
 //! [`asked`] answers pgseal;
 //! [`zero_fill`] knows the new segment that no key shows in, [`two_phase`] names a state that is
-//! whole, both by what is remembered of a file in [`watched`]; [`version`] shows which library a
+//! whole, both by what is remembered of a file in [`watched`]; [`rings`] knows io_uring's requests
+//! that are under way, which [`liburing`] gives to the kernel; [`version`] shows which library a
 //! server runs. [`disk`] and [`memory`] are what `pgseal_storage` works on.
 //!
 //! State: what a process knows is in one static for each subject. No code makes them, because a
@@ -42,6 +43,7 @@ mod habits;
 mod hooks;
 mod key_material;
 mod libpq;
+mod liburing;
 mod list;
 mod memory;
 mod packed;
@@ -56,6 +58,7 @@ mod received;
 mod receivers;
 mod report;
 mod rescue;
+mod rings;
 mod secret;
 mod server;
 mod settings;

@@ -9,8 +9,9 @@
 #![allow(missing_docs)] // the C library's manual pages
 
 use crate::hooks::{
-    commands, copies, descriptors, names, opening, sizes, streams, transfers, withdrawn,
+    commands, copies, descriptors, names, opening, rings, sizes, streams, transfers, withdrawn,
 };
+use crate::liburing::{Completion, Parameters, Ring};
 use crate::receivers::guard;
 use libc::{
     c_char, c_int, c_uint, c_ulong, c_void, dirent, iovec, mode_t, off_t, size_t, ssize_t, DIR,
@@ -129,11 +130,36 @@ interpose! {
         len: size_t, flags: c_uint
     ) -> ssize_t = withdrawn::splice;
     io_uring_queue_init (
-        entries: c_uint, ring: *mut c_void, flags: c_uint
-    ) -> c_int = withdrawn::io_uring_queue_init;
+        entries: c_uint, ring: *mut Ring, flags: c_uint
+    ) -> c_int = rings::queue_init;
     io_uring_queue_init_mem (
-        entries: c_uint, ring: *mut c_void, params: *mut c_void, buf: *mut c_void, len: size_t
-    ) -> c_int = withdrawn::io_uring_queue_init_mem;
+        entries: c_uint, ring: *mut Ring, parameters: *mut Parameters, buf: *mut c_void, len: size_t
+    ) -> c_int = rings::queue_init_mem;
+    io_uring_queue_exit (ring: *mut Ring) = rings::queue_exit;
+    io_uring_submit (ring: *mut Ring) -> c_int = rings::submit;
+    io_uring_peek_batch_cqe (
+        ring: *mut Ring, answers: *mut *mut Completion, count: c_uint
+    ) -> c_uint = rings::peek_batch_cqe;
+    io_uring_wait_cqes (
+        ring: *mut Ring, answer: *mut *mut Completion, count: c_uint, time: *mut c_void,
+        signals: *mut c_void
+    ) -> c_int = rings::wait_cqes;
+    io_uring_submit_and_wait (ring: *mut Ring, count: c_uint) -> c_int = rings::submit_and_wait;
+    io_uring_submit_and_wait_timeout (
+        ring: *mut Ring, answer: *mut *mut Completion, count: c_uint, time: *mut c_void,
+        signals: *mut c_void
+    ) -> c_int = rings::submit_and_wait_timeout;
+    io_uring_submit_and_wait_min_timeout (
+        ring: *mut Ring, answer: *mut *mut Completion, count: c_uint, time: *mut c_void,
+        least: c_uint, signals: *mut c_void
+    ) -> c_int = rings::submit_and_wait_min_timeout;
+    io_uring_submit_and_wait_reg (
+        ring: *mut Ring, answer: *mut *mut Completion, count: c_uint, region: c_int
+    ) -> c_int = rings::submit_and_wait_reg;
+    io_uring_submit_and_get_events (ring: *mut Ring) -> c_int = rings::submit_and_get_events;
+    io_uring_wait_cqe_timeout (
+        ring: *mut Ring, answer: *mut *mut Completion, time: *mut c_void
+    ) -> c_int = rings::wait_cqe_timeout;
     rename (from: *const c_char, to: *const c_char) -> c_int = names::rename;
     renameat (
         from_directory: c_int, from: *const c_char, to_directory: c_int, to: *const c_char

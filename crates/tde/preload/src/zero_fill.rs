@@ -33,7 +33,7 @@ pub fn end(file: Protected) {
 }
 
 fn remember(file: Protected, state: ZeroFilled) {
-    let Stored::Sealed(sealed) = &file.file.stored else {
+    let Stored::Sealed(sealed, _) = &file.file.stored else {
         return;
     };
     let Ok(stat) = disk::stat(file.disk.0) else {

@@ -24,7 +24,7 @@ mod write;
 
 use crate::layout::{Layout, Writers, Zeros, BLOCK, PAGE};
 use crate::{Disk, Errno, Lock, Transfer};
-use pgseal_crypto::FileCipher;
+use pgseal_crypto::{FileCipher, FileId};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The largest file: offsets are signed in libc.
@@ -52,6 +52,18 @@ impl<'k> SealedFile<'k> {
             known_size: AtomicU64::new(0),
             wrote_data: AtomicBool::new(false),
         }
+    }
+
+    /// Returns the identity that its key is derived from.
+    #[must_use]
+    pub fn id(&self) -> &FileId {
+        self.cipher.id()
+    }
+
+    /// Returns the layout of its bytes.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.layout
     }
 
     fn zeros(&self) -> Zeros {

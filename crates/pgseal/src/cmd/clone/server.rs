@@ -1,6 +1,6 @@
 //! The server is asked about a standby of it before it begins to send: the size of its relations'
-//! segments, which a build of PostgreSQL has once for all, settings that come along with its files
-//! and with which no sealed server starts, and the replication slot.
+//! segments, which a build of PostgreSQL has once for all, a setting that comes along with its
+//! files and with which no sealed server starts, and the replication slot.
 //!
 //! It is asked over a connection for replication, which a role that copies can always make.
 
@@ -19,29 +19,10 @@ const LONGEST_NAME: usize = 63;
 /// psql's exit code when the server answered, and refused the last question.
 const REFUSED: i32 = 1;
 
-/// A setting and the value with which no sealed server starts.
-struct Unfit {
-    setting: &'static str,
-    value: &'static str,
-    better: &'static str,
-    /// The first major version that has the setting.
-    since: u32,
-}
-
-const UNFIT: [Unfit; 2] = [
-    Unfit {
-        setting: "dynamic_shared_memory_type",
-        value: "mmap",
-        better: "posix or sysv",
-        since: 15,
-    },
-    Unfit {
-        setting: "io_method",
-        value: "io_uring",
-        better: "worker or sync",
-        since: 18,
-    },
-];
+/// A setting that comes along, and its value with which no sealed server starts.
+const SETTING: &str = "dynamic_shared_memory_type";
+const UNFIT: &str = "mmap";
+const BETTER: &str = "posix or sysv";
 
 /// The bytes of the block in which programs count: a server with others has no sealed standby.
 const BLOCK: u64 = 8192;
@@ -80,13 +61,11 @@ impl Exit for SlotError {
     }
 }
 
-/// Looks at the size of segments, at the slot that `given` names, and at settings. Returns what
+/// Looks at the size of segments, at the slot that `given` names, and at that setting. Returns what
 /// the operator should know.
-pub fn check(wrapper: &Wrapper, given: &Given, version: u32) -> Result<Vec<String>, Failure> {
+pub fn check(wrapper: &Wrapper, given: &Given) -> Result<Option<String>, Failure> {
     let slot = given.value("S").map(slot_name).transpose()?;
-    let asked: Vec<_> = UNFIT.iter().filter(|one| one.since <= version).collect();
-    let mut questions = vec!["SHOW segment_size".to_owned()];
-    questions.extend(asked.iter().map(|one| format!("SHOW {}", one.setting)));
+    let mut questions = vec!["SHOW segment_size".to_owned(), format!("SHOW {SETTING}")];
     questions.extend(slot.as_deref().map(slot_question));
     let output = ask(wrapper, given, &questions)?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -98,15 +77,13 @@ pub fn check(wrapper: &Wrapper, given: &Given, version: u32) -> Result<Vec<Strin
         (Some(REFUSED), Some(slot)) => return Err(SlotError::Unfit(slot, reason(&output)).into()),
         _ => {
             let unknown = "its settings and slots are not looked at";
-            return Ok(vec![format!(
-                "the server cannot be asked again ({}): {unknown}",
-                reason(&output)
-            )]);
+            let reason = reason(&output);
+            return Ok(Some(format!(
+                "the server cannot be asked again ({reason}): {unknown}"
+            )));
         }
     }
-    let unfit = asked.iter().zip(answers);
-    let unfit = unfit.filter(|(one, answer)| one.value == *answer);
-    Ok(unfit.map(|(one, _)| warning(one)).collect())
+    Ok((answers.next() == Some(UNFIT)).then(warning))
 }
 
 /// Says that a slot which `pg_basebackup` created is there after the copy has failed.
@@ -123,14 +100,8 @@ fn ask(wrapper: &Wrapper, given: &Given, questions: &[String]) -> Result<Output,
     source::ask(wrapper, given, &[OsString::from("-w")], &questions)
 }
 
-fn warning(one: &Unfit) -> String {
-    let Unfit {
-        setting,
-        value,
-        better,
-        ..
-    } = one;
-    format!("the server runs with {setting} = {value}, with which no sealed server starts: set it to {better} in the standby's configuration before you start it")
+fn warning() -> String {
+    format!("the server runs with {SETTING} = {UNFIT}, with which no sealed server starts: set it to {BETTER} in the standby's configuration before you start it")
 }
 
 /// A standby is started by the `postgres` beside `pg_basebackup`. Where that is missing, the

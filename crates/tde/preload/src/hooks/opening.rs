@@ -333,7 +333,7 @@ fn protect(
     if hidden && server::withholds_from_sql(fd, flags) {
         return Err(Unprotected::Withheld);
     }
-    let stored = Stored::Sealed(cluster.open(&spec));
+    let stored = Stored::Sealed(cluster.open(&spec), cluster);
     files::insert(fd, (stored, area), flags, hidden)
         .map_err(|files::TooMany| Unprotected::TooMany(libc::EMFILE))
 }

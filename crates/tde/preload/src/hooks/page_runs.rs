@@ -2,7 +2,7 @@
 
 use super::buffers::{bytes, bytes_mut};
 use super::racing::{make_resident, reads_alone};
-use crate::counters;
+use crate::counters::{self, Area};
 use crate::disk::check;
 use crate::files::Protected;
 use crate::real::libc_call;
@@ -20,12 +20,7 @@ pub unsafe fn read_pages(
     parts: &[iovec],
     at: u64,
 ) -> Option<Result<usize, Errno>> {
-    let whole =
-        |part: &iovec| part.iov_len % UNIT == 0 && SealedFile::may_read_into(part.iov_base.addr());
-    let sealed = file.file.sealed().ok()?;
-    if at % UNIT as u64 != 0 || !parts.iter().all(whole) || !sealed.opens_in_place() {
-        return None;
-    }
+    let sealed = whole_pages(file, parts, at)?;
     if sealed.lacks_images() && !reads_alone() {
         return None;
     }
@@ -46,25 +41,47 @@ pub unsafe fn read_pages(
         return None;
     }
     // SAFETY: each vector names a buffer that may be written, and preadv(2) filled `got` bytes.
-    let open = || unsafe { open_parts(sealed, parts, got, at) };
-    Some(counters::read(file.file.area, || Ok(open())))
+    Some(unsafe { open_pages(sealed, file.file.area, parts, got, at) })
 }
 
-/// Decrypts the `got` bytes that were read into these parts from the offset `at`.
+/// Returns the sealed file if these parts, from the offset `at` on, are whole pages of it that can
+/// be decrypted where they are.
+pub fn whole_pages(
+    file: Protected,
+    parts: &[iovec],
+    at: u64,
+) -> Option<&'static SealedFile<'static>> {
+    let whole =
+        |part: &iovec| part.iov_len % UNIT == 0 && SealedFile::may_read_into(part.iov_base.addr());
+    let sealed = file.file.sealed().ok()?;
+    let are_whole = at % UNIT as u64 == 0 && parts.iter().all(whole) && sealed.opens_in_place();
+    are_whole.then_some(sealed)
+}
+
+/// Decrypts the `got` bytes that were read into these parts from the offset `at`, whole pages, and
+/// counts them as those of the area.
 ///
 /// # Safety
 /// Each vector names a buffer that may be written until this returns; the first `got` bytes are
 /// filled.
-unsafe fn open_parts(sealed: &SealedFile, parts: &[iovec], got: usize, at: u64) -> usize {
-    let mut done = 0;
-    for part in parts {
-        let len = part.iov_len.min(got - done);
-        // SAFETY: `iov_base` is at least `len` bytes, which preadv(2) just filled.
-        let buf = unsafe { bytes_mut(part.iov_base, len) };
-        sealed.open_in_place(buf, at + done as u64);
-        done += len;
-    }
-    got
+pub unsafe fn open_pages(
+    sealed: &SealedFile,
+    area: Area,
+    parts: &[iovec],
+    got: usize,
+    at: u64,
+) -> Result<usize, Errno> {
+    counters::read(area, || {
+        let mut done = 0;
+        for part in parts {
+            let len = part.iov_len.min(got - done);
+            // SAFETY: `iov_base` is at least `len` bytes, which are filled.
+            let buf = unsafe { bytes_mut(part.iov_base, len) };
+            sealed.open_in_place(buf, at + done as u64);
+            done += len;
+        }
+        Ok(got)
+    })
 }
 
 /// A new WAL segment is filled by calls with 32 pages each. None if the parts are not whole pages,

@@ -72,7 +72,7 @@ fn set_size(file: Protected, size: off_t) -> Result<(), Errno> {
     file.file.writable().map_err(|_| Errno::EINVAL)?;
     let size = u64::try_from(size).map_err(|_| Errno::EINVAL)?;
     match &file.file.stored {
-        Stored::Sealed(sealed) => file
+        Stored::Sealed(sealed, _) => file
             .disk
             .transfer(|transfer| sealed.set_size(transfer, size)),
         Stored::WalTar => received::cut_tar(&file.disk, size),

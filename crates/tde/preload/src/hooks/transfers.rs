@@ -170,7 +170,7 @@ impl Protected {
                 });
             }
             Stored::ReadTar => return packed::read(&self.disk, buf, offset),
-            Stored::Sealed(_) | Stored::WalTar => {}
+            Stored::Sealed(..) | Stored::WalTar => {}
         }
         let sealed = self.file.sealed()?;
         let read = || {
@@ -189,7 +189,7 @@ impl Protected {
     pub fn write_at(self, data: &[u8], offset: u64) -> Result<usize, Errno> {
         self.file.writable()?;
         match &self.file.stored {
-            Stored::Sealed(sealed) => {
+            Stored::Sealed(sealed, _) => {
                 let area = self.file.area;
                 counters::written(area, sealed, data.chunks(UNIT));
                 counters::writing(area, || {

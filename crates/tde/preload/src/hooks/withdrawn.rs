@@ -3,11 +3,10 @@
 
 use super::fail;
 use crate::files;
-use crate::process::PROCESS;
 use crate::real::libc_call;
 use crate::report;
+use crate::rings;
 use libc::{c_int, c_uint, c_void, off_t, size_t, ssize_t};
-use std::ffi::CStr;
 
 /// Refuses to map a protected file, because a mapping would show what is stored.
 pub unsafe fn mmap(
@@ -23,7 +22,12 @@ pub unsafe fn mmap(
         fail(libc::ENODEV);
         return libc::MAP_FAILED;
     }
-    libc_call!(mmap(address, len, access, flags, fd, offset))
+    let map = libc_call!(mmap(address, len, access, flags, fd, offset));
+    let shared = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    if flags & shared == shared && map != libc::MAP_FAILED {
+        rings::note_memory(map.addr(), len);
+    }
+    map
 }
 
 /// A transfer locks the whole file where others may write it ([`crate::disk`]). It would wait for
@@ -59,58 +63,4 @@ pub unsafe fn splice(
         return fail(libc::EINVAL) as ssize_t;
     }
     libc_call!(splice(from, from_offset, to, to_offset, len, flags))
-}
-
-/// io_uring transfers go past libc: PostgreSQL 18 with `io_method=io_uring` stops at its start.
-/// liburing is no part of libc, so in other programs its own function is looked for at the call.
-pub unsafe fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int {
-    type Init = unsafe extern "C" fn(c_uint, *mut c_void, c_uint) -> c_int;
-    match liburing(c"io_uring_queue_init") {
-        // SAFETY: liburing's function of this name has this type (liburing.h).
-        Some(init) => unsafe {
-            std::mem::transmute::<*mut c_void, Init>(init)(entries, ring, flags)
-        },
-        None => -libc::ENOSYS,
-    }
-}
-
-pub unsafe fn io_uring_queue_init_mem(
-    entries: c_uint,
-    ring: *mut c_void,
-    params: *mut c_void,
-    buf: *mut c_void,
-    len: size_t,
-) -> c_int {
-    type Init =
-        unsafe extern "C" fn(c_uint, *mut c_void, *mut c_void, *mut c_void, size_t) -> c_int;
-    match liburing(c"io_uring_queue_init_mem") {
-        // SAFETY: liburing's function of this name has this type (liburing.h).
-        Some(init) => unsafe {
-            std::mem::transmute::<*mut c_void, Init>(init)(entries, ring, params, buf, len)
-        },
-        None => -libc::ENOSYS,
-    }
-}
-
-fn liburing(name: &CStr) -> Option<*mut c_void> {
-    if PROCESS.acts() {
-        report::line(
-            "io_method=io_uring goes past the encryption: set io_method to worker or sync",
-        );
-        return None;
-    }
-    // SAFETY: all names are terminated; the handle's library stays loaded as long as its user. A
-    // library that was loaded for a module only is not in line.
-    unsafe {
-        let mut init = libc::dlsym(libc::RTLD_NEXT, name.as_ptr());
-        if init.is_null() {
-            let flags = libc::RTLD_NOLOAD | libc::RTLD_LAZY;
-            let handle = libc::dlopen(c"liburing.so.2".as_ptr(), flags);
-            if !handle.is_null() {
-                init = libc::dlsym(handle, name.as_ptr());
-                libc::dlclose(handle);
-            }
-        }
-        (!init.is_null()).then_some(init)
-    }
 }
