@@ -4,6 +4,7 @@
 //! - [`Request`] and [`Response`]: one call of the extension, which the evaluator answers;
 //! - [`Refusal`]: why it does not, with an SQLSTATE and one sentence;
 //! - [`Program`]: operators one on another, as a request takes them;
+//! - [`Plain`]: a plain value that the server has, in the place of a cell in a comparison;
 //! - [`Filter`]: the conditions of a query on its rows, as a request takes them;
 //! - [`Tickets`]: how an evaluator knows the parallel workers of a session;
 //! - [`message`]: how an owner's client hands keys to an evaluator, past a server that only relays;
@@ -18,6 +19,7 @@
 mod filter;
 mod items;
 pub mod message;
+mod plain;
 mod program;
 mod refusal;
 mod request;
@@ -28,6 +30,7 @@ mod wire;
 
 pub use filter::{Comparison, Condition, Filter, FilterOperand, FilterProgram, FilterScope};
 pub use items::{Items, KeyRow};
+pub use plain::Plain;
 pub use program::{PlainText, Program, Step, TextArgument, TextStep};
 pub use refusal::{Refusal, Report};
 pub use request::{

@@ -11,21 +11,23 @@ use pgseal_cell::Mode;
 use pgseal_evaluator::engine::Connection;
 use pgseal_evaluator_proto::{
     AggregateRequest, Batch, Collation, ComparisonRequest, EachRequest, Filter, FilterScope,
-    Filtered, Items, Matching, OperationRequest, Program, Request, Response,
+    Filtered, Items, Matching, OperationRequest, Plain, Program, Request, Response,
 };
 use pgseal_value::{AggregateKind, Value};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-const GRANTED: [Operation; 3] = [
+const GRANTED: [Operation; 4] = [
     Operation::CompareDerived,
+    Operation::ComparePlain,
     Operation::Arithmetic,
     Operation::Text,
 ];
 const PROGRAM: &[u8] = b"$$+";
 
-/// Cells of several types, derived ones, one that is broken in each part, a long one, and none.
+/// Cells of several types, derived ones, plain operands, one that is broken in each part, a long
+/// one, and none.
 fn cells(key: &mut Sealer) -> Vec<Vec<u8>> {
     let texts = ["", "a%", "ab", "ba"].map(|text| Value::Text(text.into()));
     let numbers = [0, 7, 7, i32::MAX].map(Value::Int4);
@@ -35,6 +37,8 @@ fn cells(key: &mut Sealer) -> Vec<Vec<u8>> {
     let mut cells: Vec<Vec<u8>> = stored;
     cells.push(key.seal_as(&Value::Int4(7), Mode::Derived));
     cells.push(key.seal_as(&Value::Text("ab".into()), Mode::Derived));
+    let plain = [Value::Int4(7), Value::Text("ab".into()), Value::Int8(8)];
+    cells.extend(plain.iter().map(Plain::of));
     // In nonce, tag and text; the check byte is right.
     for at in [8, 20, 36] {
         let mut broken = cells[4].clone();

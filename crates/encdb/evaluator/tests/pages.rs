@@ -10,7 +10,7 @@ use common::*;
 use pgseal_cell::grant::Operation;
 use pgseal_evaluator::engine::{CollationId, Connection, Engine};
 use pgseal_evaluator_proto::{
-    AttachAs, Finding, Items, Page, Position, Refusal, MAX_CELLS, MAX_FINDINGS,
+    AttachAs, Finding, Items, Page, Plain, Position, Refusal, MAX_CELLS, MAX_FINDINGS,
 };
 use pgseal_value::Value;
 use proptest::prelude::*;
@@ -175,6 +175,7 @@ proptest! {
         mut values in prop::collection::vec(-30..30i32, 2..60),
         each in 1..9_usize,
         descends: bool,
+        plain: bool,
         probe in -31..31i32,
     ) {
         values.sort_unstable();
@@ -182,8 +183,12 @@ proptest! {
             values.reverse();
         }
         prop_assume!(values.len() > each);
-        let (mut connection, _, mut key) = alice_with(&engine(false), &[]);
-        let sealed = key.int4(probe);
+        let operations: &[_] = if plain { &[Operation::ComparePlain] } else { &[] };
+        let (mut connection, _, mut key) = alice_with(&engine(false), operations);
+        let sealed = match plain {
+            true => Plain::of(&Value::Int4(probe)),
+            false => key.int4(probe),
+        };
         let pages = tree(&values, each, &mut key);
         for page in &pages {
             let told = page.hand_over(&mut connection, &sealed);

@@ -29,11 +29,13 @@ pub enum Operation {
     KeyGenerate = 9,
     /// Use keys that a session of the owner opened, from a session of somebody else
     Share = 10,
+    /// Compare cells with plain values that the server has
+    ComparePlain = 11,
 }
 
 impl Operation {
     /// Every operation, in the order of the bits.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::CompareStored,
         Self::CompareDerived,
         Self::Arithmetic,
@@ -45,6 +47,7 @@ impl Operation {
         Self::ConvertOut,
         Self::KeyGenerate,
         Self::Share,
+        Self::ComparePlain,
     ];
 
     /// Returns the name by which an owner writes the operation in a command.
@@ -61,6 +64,7 @@ impl Operation {
             Self::ConvertOut => "convert-out",
             Self::KeyGenerate => "key-generate",
             Self::Share => "share",
+            Self::ComparePlain => "compare-plain",
         }
     }
 

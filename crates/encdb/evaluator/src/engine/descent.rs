@@ -17,9 +17,8 @@ use pgseal_evaluator_proto::{
 };
 
 use super::access::Access;
-use super::cells::At;
 use super::counts::Asked;
-use super::operations::position;
+use super::operations::{position, Probe};
 use super::permit::Origin;
 use super::trees::{Known, Page, PageId};
 use super::{CollationId, Connection};
@@ -107,18 +106,24 @@ impl Connection {
         collation: CollationId,
     ) -> Result<Findings, Refusal> {
         self.begin_operation()?;
-        let probe_at = self.cells.open_one(&self.access.view, probe)?;
-        let owner = self.access.view.owner_id(self.cells.origin(probe_at).key);
+        let opened = self.probe(probe)?;
+        let mut owner = match &opened {
+            Probe::Cell(at) => Some(self.access.view.owner_id(self.cells.origin(*at).key)),
+            Probe::Plain(_) => None,
+        };
         let mut given = None;
+        let id = self.access.page_id(&start, start.block)?;
         if let Some(page) = &start.page {
             check_size(page)?;
-            let id = self.access.page_id(&start, start.block)?;
-            given = self.access.keep(owner, id, page);
-            if given.is_none() {
+            let Some((of, kept)) = self.access.keep(owner, id, page) else {
                 return self.only_this(probe, &start, page, collation);
-            }
+            };
+            (owner, given) = (Some(of), Some(kept));
         }
-        self.walk(owner, probe_at, &start, given, collation)
+        match owner.or_else(|| self.access.owner_of_page(&id)) {
+            Some(owner) => self.walk(owner, &opened, &start, given, collation),
+            None => Ok(Findings::default()),
+        }
     }
 
     /// A page that is not kept: it is large, or has cells of several keys or of a nameless one.
@@ -139,7 +144,7 @@ impl Connection {
     fn walk(
         &mut self,
         owner: OwnerId,
-        probe: At,
+        probe: &Probe,
         start: &Start<'_>,
         mut given: Option<Arc<Page>>,
         collation: CollationId,
@@ -177,17 +182,24 @@ impl Connection {
 }
 
 impl Access {
-    /// Keeps a page, if all of it is under one of this session's keys, and of the probe's owner.
-    fn keep(&mut self, owner: OwnerId, id: PageId, given: &Given<'_>) -> Option<Arc<Page>> {
+    /// Keeps a page, if all of it is under one of this session's keys, and of the probe's owner;
+    /// of a plain probe any owner is as good. Returns the owner, and the page.
+    fn keep(
+        &mut self,
+        of: Option<OwnerId>,
+        id: PageId,
+        given: &Given<'_>,
+    ) -> Option<(OwnerId, Arc<Page>)> {
         let place = self.key_of_all(given)?;
-        if self.view.owner_id(place) != owner {
+        let owner = self.view.owner_id(place);
+        if of.is_some_and(|of| of != owner) {
             return None;
         }
         let identity = self.view.key(place).identity;
         // What is open of it stays open.
         let there = self.shared.find_page(owner, &id);
         if let Some(there) = there.filter(|there| there.is(&identity, given)) {
-            return Some(there);
+            return Some((owner, there));
         }
         let page = Arc::new(Page::new(identity, given)?);
         let session = self.session.as_ref()?;
@@ -198,7 +210,13 @@ impl Access {
             drop(trees);
             drop(gone);
         }
-        Some(page)
+        Some((owner, page))
+    }
+
+    /// The first owner in this session of whom a page is kept.
+    fn owner_of_page(&self, id: &PageId) -> Option<OwnerId> {
+        let mut owners = self.view.owners.iter().map(|owner| owner.id);
+        owners.find(|owner| self.shared.find_page(*owner, id).is_some())
     }
 
     /// The place of the key that all cells of a page name, if that may be kept.
@@ -237,7 +255,7 @@ fn check_size(page: &Given<'_>) -> Result<(), Refusal> {
 struct Of<'a> {
     page: &'a Page,
     key: u16,
-    probe: At,
+    probe: &'a Probe,
 }
 
 impl Of<'_> {
@@ -284,9 +302,16 @@ impl Of<'_> {
         collation: CollationId,
     ) -> Result<Ordering, Refusal> {
         let cell = self.cell(connection, at)?;
-        let operands = [self.origin(cell), connection.cells.origin(self.probe)];
-        let permit = connection.access.may_ask(Asked::Compared, &operands)?;
-        let probe = connection.cells.read(self.probe, &permit);
+        let (access, cells) = (&mut connection.access, &connection.cells);
+        let (permit, probe) = match self.probe {
+            Probe::Cell(probe) => {
+                let operands = [self.origin(cell), cells.origin(*probe)];
+                let permit = access.may_ask(Asked::Compared, &operands)?;
+                let probe = cells.read(*probe, &permit);
+                (permit, probe)
+            }
+            Probe::Plain(probe) => (access.may_compare_plain(self.origin(cell))?, probe),
+        };
         pgseal_value::compare(
             cell.value.read(&permit),
             probe,

@@ -7,9 +7,10 @@
 use std::cmp::Ordering;
 
 use pgseal_evaluator_proto::{
-    Condition, Filter, FilterOperand, FilterProgram, FilterScope, Filtered, Items, Matching,
+    Condition, Filter, FilterOperand, FilterProgram, FilterScope, Filtered, Items, Matching, Plain,
     Refusal, Response,
 };
+use pgseal_value::Value;
 
 use super::ahead;
 use super::cache::Opened;
@@ -23,12 +24,24 @@ use super::{CollationId, Connection};
 struct Operand<'c> {
     cell: &'c [u8],
     opened: Option<Opened>,
+    /// The value, if it is a plain one.
+    plain: Option<Value>,
 }
 
 impl<'c> Operand<'c> {
     fn new(cell: &'c [u8]) -> Self {
-        Self { cell, opened: None }
+        Self {
+            cell,
+            opened: None,
+            plain: None,
+        }
     }
+}
+
+/// The value of an operand.
+enum Side<'r> {
+    Opened(&'r Opened),
+    Plain(&'r Value),
 }
 
 /// The result of a program for a row, once it is needed; then none is NULL.
@@ -67,6 +80,15 @@ impl<'c> Row<'_, 'c> {
                 made.as_ref()?.as_ref()
             }
             cell => self.cell(cell)?.opened.as_ref(),
+        }
+    }
+
+    /// Returns the value of an operand that was opened, or is plain; none if it is NULL.
+    fn side(&self, operand: FilterOperand) -> Option<Side<'_>> {
+        let plain = self.cell(operand).and_then(|cell| cell.plain.as_ref());
+        match plain {
+            Some(value) => Some(Side::Plain(value)),
+            None => self.opened(operand).map(Side::Opened),
         }
     }
 
@@ -188,13 +210,15 @@ impl Connection {
                 continue;
             }
             let operand = row.cell_mut(operand).ok_or(Refusal::MalformedRequest)?;
-            if operand.opened.is_none() {
-                operand.opened = Some(self.cells.decrypt(&self.access.view, operand.cell)?);
+            match Plain::parse(operand.cell) {
+                _ if operand.opened.is_some() || operand.plain.is_some() => {}
+                Some(plain) => operand.plain = Some(plain.value()?),
+                None => {
+                    operand.opened = Some(self.cells.decrypt(&self.access.view, operand.cell)?);
+                }
             }
         }
-        Ok(operands
-            .iter()
-            .all(|operand| row.opened(*operand).is_some()))
+        Ok(operands.iter().all(|operand| row.side(*operand).is_some()))
     }
 
     fn compute_in_row(&mut self, row: &mut Row<'_, '_>, number: usize) -> Result<(), Refusal> {
@@ -226,12 +250,25 @@ impl Connection {
         if !self.open_in_row(row, operands)? {
             return Ok(None);
         }
-        let [Some(left), Some(right)] = operands.map(|operand| row.opened(operand)) else {
+        let [Some(left), Some(right)] = operands.map(|operand| row.side(operand)) else {
             return Ok(None);
         };
-        let origins = [left.origin(), right.origin()];
-        let permit = self.access.may_ask(Asked::Compared, &origins)?;
-        let (left, right) = (left.value.read(&permit), right.value.read(&permit));
+        let (left, right) = match (left, right) {
+            (Side::Opened(left), Side::Opened(right)) => {
+                let origins = [left.origin(), right.origin()];
+                let permit = self.access.may_ask(Asked::Compared, &origins)?;
+                (left.value.read(&permit), right.value.read(&permit))
+            }
+            (Side::Opened(left), Side::Plain(right)) => {
+                let permit = self.access.may_compare_plain(left.origin())?;
+                (left.value.read(&permit), right)
+            }
+            (Side::Plain(left), Side::Opened(right)) => {
+                let permit = self.access.may_compare_plain(right.origin())?;
+                (left, right.value.read(&permit))
+            }
+            (Side::Plain(_), Side::Plain(_)) => return Err(Refusal::MalformedRequest),
+        };
         let order = pgseal_value::compare(left, right, self.collations.rules(collation));
         order.map(Some).map_err(|_| Refusal::WrongType)
     }
@@ -245,6 +282,11 @@ impl Connection {
     ) -> Result<Option<bool>, Refusal> {
         if !self.open_in_row(row, operands)? {
             return Ok(None);
+        }
+        // A pattern is a cell.
+        let is_plain = |operand: &FilterOperand| matches!(row.side(*operand), Some(Side::Plain(_)));
+        if operands.iter().any(is_plain) {
+            return Err(Refusal::WrongType);
         }
         let insensitive = match matching {
             Matching::Like | Matching::Prefix => None,

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use pgseal_cell::grant::Operation;
-use pgseal_evaluator_proto::{Collation, Matching, Position, Refusal, Unary};
+use pgseal_evaluator_proto::{Collation, Matching, Plain, Position, Refusal, Unary};
 use pgseal_value::{Arithmetic, Field, Interval, Reading, Type, Value, ValueError};
 
 use super::cells::{At, Side};
@@ -49,8 +49,17 @@ fn bound(
     Ok(low)
 }
 
+/// The thing whose place among cells is looked for.
+pub(super) enum Probe {
+    /// A cell that is open
+    Cell(At),
+    /// A plain value that the server has
+    Plain(Value),
+}
+
 impl Connection {
-    /// The order of two cells of one type, of two integers, floats or times.
+    /// The order of two cells of one type, of two integers, floats or times. One of both may be a
+    /// [`Plain`] value.
     #[inline]
     pub fn compare(
         &mut self,
@@ -59,8 +68,42 @@ impl Connection {
         collation: CollationId,
     ) -> Result<Ordering, Refusal> {
         self.begin_operation()?;
-        let (a, b) = self.cells.open_both(&self.access.view, left, right)?;
-        self.order(a, b, collation)
+        let (cell, plain, is_right) = match (Plain::parse(left), Plain::parse(right)) {
+            (None, None) => {
+                let (a, b) = self.cells.open_both(&self.access.view, left, right)?;
+                return self.order(a, b, collation);
+            }
+            (None, Some(plain)) => (left, plain, true),
+            (Some(plain), None) => (right, plain, false),
+            (Some(_), Some(_)) => return Err(Refusal::MalformedRequest),
+        };
+        let at = self.cells.open_one(&self.access.view, cell)?;
+        let order = self.order_beside(at, &plain.value()?, collation)?;
+        Ok(if is_right { order } else { order.reverse() })
+    }
+
+    /// The order of a cell beside a plain value.
+    fn order_beside(
+        &mut self,
+        at: At,
+        plain: &Value,
+        collation: CollationId,
+    ) -> Result<Ordering, Refusal> {
+        let permit = self.access.may_compare_plain(self.cells.origin(at))?;
+        let value = self.cells.read(at, &permit);
+        pgseal_value::compare(value, plain, self.collations.rules(collation))
+            .map_err(|_| Refusal::WrongType)
+    }
+
+    /// Opens a probe.
+    pub(super) fn probe(&mut self, probe: &[u8]) -> Result<Probe, Refusal> {
+        match Plain::parse(probe) {
+            Some(plain) => plain.value().map(Probe::Plain),
+            None => {
+                let at = self.cells.open_one(&self.access.view, probe)?;
+                Ok(Probe::Cell(at))
+            }
+        }
     }
 
     #[inline]
@@ -85,11 +128,19 @@ impl Connection {
             _ => false,
         };
         self.begin_operation()?;
-        let probe = self.cells.open_one(&self.access.view, probe)?;
+        let probe = self.probe(probe)?;
         position(cells.len(), descending, |at| {
-            let view = &self.access.view;
-            let cell = self.cells.open(view, cells[at], Side::Right, Some(probe))?;
-            self.order(cell, probe, collation)
+            let (view, cell) = (&self.access.view, cells[at]);
+            match &probe {
+                Probe::Cell(probe) => {
+                    let cell = self.cells.open(view, cell, Side::Right, Some(*probe))?;
+                    self.order(cell, *probe, collation)
+                }
+                Probe::Plain(plain) => {
+                    let cell = self.cells.open(view, cell, Side::Right, None)?;
+                    self.order_beside(cell, plain, collation)
+                }
+            }
         })
     }
 

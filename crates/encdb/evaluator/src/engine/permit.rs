@@ -108,6 +108,16 @@ impl Access {
         self.may(operation, operands)
     }
 
+    /// Asks whether a cell may be compared with a plain value that the server has, and counts it.
+    pub(super) fn may_compare_plain(&mut self, operand: Origin) -> Result<Permit, Refusal> {
+        let permit = self.may(Operation::ComparePlain, &[operand])?;
+        if operand.derived {
+            let _permit = self.may(Operation::CompareDerived, &[operand])?;
+        }
+        self.counts.cell(Asked::Compared, operand.key);
+        Ok(permit)
+    }
+
     /// Asks whether one text may be looked for in another, where it shows in the answer, or in the
     /// length of the result. A text that was made here, is another owner's or, if `with_plain`, is
     /// the caller's asks what a comparison would.

@@ -17,9 +17,10 @@ use super::keys::Key;
 
 const OPERATIONS: usize = Operation::ALL.len();
 /// The operations on a value that was derived here.
-const WITH_DERIVED: [Operation; 7] = [
+const WITH_DERIVED: [Operation; 8] = [
     Operation::ConvertOut,
     Operation::CompareDerived,
+    Operation::ComparePlain,
     Operation::Arithmetic,
     Operation::Text,
     Operation::Aggregate,

@@ -64,7 +64,7 @@ fn operations(names: &[String]) -> Result<Operations, ClientFailure> {
             Some(operation) => Ok(set.with(operation)),
             None => Err(not(
                 name,
-                "an operation: all, compare-derived, arithmetic, text, aggregate, \
+                "an operation: all, compare-derived, compare-plain, arithmetic, text, aggregate, \
                                    cast, extract, convert-in, convert-out, key-generate, share",
             )),
         },
