@@ -64,6 +64,17 @@ across() {
     done < <(rows across)
 }
 
+# Comparisons with plain values, on either side.
+beside() {
+    local name plains plain volatility
+    printf '\n-- Comparisons with plain values that the server has\n'
+    while read -r name plains volatility; do
+        for plain in ${plains//,/ }; do
+            fill beside.sql.in name "$name" plain "$plain" volatility "${volatility^^}"
+        done
+    done < <(rows beside)
+}
+
 arithmetic() {
     local function operator beside names name
     printf '\n-- Arithmetic\n\n'
@@ -142,6 +153,7 @@ cat head.sql
 families
 types
 across
+beside
 arithmetic
 mixed
 intervals

@@ -8,3 +8,7 @@ CREATE FUNCTION encdb.computed(program text, VARIADIC operands "any") RETURNS rn
 -- The same with casts that are stable.
 CREATE FUNCTION encdb.computed_stable(program text, VARIADIC operands "any") RETURNS rnd_type
     AS 'MODULE_PATHNAME', 'encdb_computed' LANGUAGE C STABLE PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+
+-- A plain value in a condition of an index. No statement can call it.
+CREATE FUNCTION encdb.plain_operand("any") RETURNS rnd_type
+    AS 'MODULE_PATHNAME', 'encdb_plain_operand_of' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

@@ -88,6 +88,11 @@ CREATE FUNCTION encdb.range_selectivity(internal, oid, internal, integer) RETURN
 CREATE FUNCTION encdb.estimate_distinct(table_name regclass, OUT column_name name, OUT n_distinct real)
     RETURNS SETOF record
     AS 'MODULE_PATHNAME', 'encdb_estimate_distinct' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+CREATE FUNCTION encdb.equal_selectivity(internal, oid, internal, integer) RETURNS double precision
+    AS 'MODULE_PATHNAME', 'encdb_equal_selectivity' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+-- Makes an index serve a comparison with a plain value.
+CREATE FUNCTION encdb.plain_support(internal) RETURNS internal
+    AS 'MODULE_PATHNAME', 'encdb_plain_support' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION encdb.sortsupport(internal) RETURNS void
     AS 'MODULE_PATHNAME', 'encdb_sortsupport' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 -- Makes one call of operators and casts one on another, when a query is planned.

@@ -153,19 +153,23 @@ Holds(const CallSite *site, int answer)
 {
 	PGFunction	function = site->call->fn_addr;
 	int			order = site->is_right ? -answer : answer;
+	int			plain;
 
-	if (function == encdb_eq)
-		return order == 0;
-	if (function == encdb_ne)
-		return order != 0;
-	if (function == encdb_lt)
-		return order < 0;
-	if (function == encdb_le)
-		return order <= 0;
-	if (function == encdb_gt)
-		return order > 0;
-	if (function == encdb_ge)
-		return order >= 0;
+	switch (encdb_comparison_sign(function, &plain))
+	{
+		case '=':
+			return order == 0;
+		case '!':
+			return order != 0;
+		case '<':
+			return order < 0;
+		case 'l':
+			return order <= 0;
+		case '>':
+			return order > 0;
+		case 'g':
+			return order >= 0;
+	}
 	if (function == encdb_nlike || function == encdb_nilike || function == encdb_nregex || function == encdb_niregex ||
 		function == encdb_nsimilar)
 		return answer == 0;

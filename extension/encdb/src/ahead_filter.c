@@ -41,12 +41,11 @@ typedef struct Sign
 	bool		negated;
 } Sign;
 
-static const Sign *
-SignOf(Oid function)
+/* What a function asks of two operands; false: it is no condition */
+static bool
+SignOf(Oid function, Sign *sign)
 {
 	static const Sign signs[] = {
-		{encdb_eq, '=', RULES_OF_ORDER}, {encdb_ne, '!', RULES_OF_ORDER}, {encdb_lt, '<', RULES_OF_ORDER},
-		{encdb_le, 'l', RULES_OF_ORDER}, {encdb_gt, '>', RULES_OF_ORDER}, {encdb_ge, 'g', RULES_OF_ORDER},
 		{encdb_like, 'L', RULES_OF_EQUALITY}, {encdb_nlike, 'L', RULES_OF_EQUALITY, true},
 		{encdb_ilike, 'I', RULES_OF_LETTERS}, {encdb_nilike, 'I', RULES_OF_LETTERS, true},
 		{encdb_starts_with, 'S', RULES_OF_EQUALITY},
@@ -54,16 +53,23 @@ SignOf(Oid function)
 		{encdb_similar, 'T', RULES_OF_LETTERS}, {encdb_nsimilar, 'T', RULES_OF_LETTERS, true},
 	};
 	FmgrInfo	info;
+	int			plain;
 
 	/* PostgreSQL's own */
 	if (function < FirstNormalObjectId)
-		return NULL;
+		return false;
 	/* Not its own address if it has settings, or acts as its owner */
 	fmgr_info(function, &info);
+	*sign = (Sign) {info.fn_addr, encdb_comparison_sign(info.fn_addr, &plain), RULES_OF_ORDER};
+	if (sign->sign)
+		return true;
 	for (size_t i = 0; i < lengthof(signs); i++)
 		if (signs[i].function == info.fn_addr)
-			return &signs[i];
-	return NULL;
+		{
+			*sign = signs[i];
+			return true;
+		}
+	return false;
 }
 
 /* Conditions while they are made. They may be given up in the middle */
@@ -89,14 +95,17 @@ struct AheadFilter
 	int			nconditions;
 	AttrNumber	columns[MAX_COLUMNS];
 	AttrNumber	last;			/* of these */
+	const PlainType *plain_columns[MAX_COLUMNS];	/* NULL of those that hold cells */
 	TupleTableSlot *slot;		/* of the row whose cells are taken */
 	Node	   *expressions[MAX_CONSTANTS];
+	const PlainType *plain_constants[MAX_CONSTANTS];
 	ExprState  *constants[MAX_CONSTANTS];
 	PgsealBytes values[MAX_CONSTANTS];
 	PgsealBytes programs[MAX_PROGRAMS];
 	PgsealBytes collations[MAX_COLLATIONS];
 	ExprState  *others;			/* the filters that did not go into it, or NULL */
 	MemoryContext context;		/* of the values */
+	MemoryContext operands;		/* that are made of plain columns, until others are asked about */
 	bool		is_computed;	/* they are */
 	uint64		left_out;		/* the batch whose first rows were asked about without this */
 	uint64		batch;
@@ -198,9 +207,24 @@ PutComputed(Maker *maker, Node *node)
 	return true;
 }
 
+/* A plain value that the server has: a column, or what is the same for all rows */
+static bool
+PutPlain(Maker *maker, Node *node)
+{
+	Node	   *inner = node;
+
+	while (IsA(inner, RelabelType))
+		inner = (Node *) ((RelabelType *) inner)->arg;
+	if (IsA(inner, Var))
+		return encdb_plain_type(getBaseType(exprType(inner))) && PutCell(maker, &maker->bytes, inner);
+	return encdb_plain_is_steady(node) && PutConstant(maker, &maker->bytes, node);
+}
+
 static bool
 PutOperand(Maker *maker, Node *node)
 {
+	if (encdb_plain_type(getBaseType(exprType(node))))
+		return PutPlain(maker, node);
 	if (IsA(node, Var) || IsSame(node))
 		return PutCell(maker, &maker->bytes, node);
 	return PutComputed(maker, node);
@@ -254,16 +278,17 @@ MakeCall(Maker *maker, const Sign *sign, Node *left, Node *right, Oid collation)
 static bool
 MakeOperator(Maker *maker, Oid function, List *arguments, Oid collation)
 {
-	const Sign *sign = list_length(arguments) == 2 ? SignOf(function) : NULL;
+	Sign		sign;
 
-	return sign && MakeCall(maker, sign, linitial(arguments), lsecond(arguments), collation);
+	return list_length(arguments) == 2 && SignOf(function, &sign) &&
+		MakeCall(maker, &sign, linitial(arguments), lsecond(arguments), collation);
 }
 
 /* IN and its like, with a list of constants */
 static bool
 MakeInList(Maker *maker, ScalarArrayOpExpr *in)
 {
-	const Sign *sign = SignOf(in->opfuncid);
+	Sign		sign;
 	Const	   *list = lsecond(in->args);
 	Oid			type;
 	int16		len;
@@ -273,7 +298,7 @@ MakeInList(Maker *maker, ScalarArrayOpExpr *in)
 	bool	   *nulls;
 	int			count;
 
-	if (sign == NULL || !IsA(list, Const) || list->constisnull)
+	if (!SignOf(in->opfuncid, &sign) || !IsA(list, Const) || list->constisnull)
 		return false;
 	type = get_element_type(list->consttype);
 	if (!OidIsValid(type))
@@ -288,7 +313,7 @@ MakeInList(Maker *maker, ScalarArrayOpExpr *in)
 	{
 		Const	   *value = makeConst(type, -1, list->constcollid, len, values[i], nulls[i], by_value);
 
-		if (!MakeCall(maker, sign, linitial(in->args), (Node *) value, in->inputcollid))
+		if (!MakeCall(maker, &sign, linitial(in->args), (Node *) value, in->inputcollid))
 			return false;
 	}
 	return true;
@@ -358,10 +383,17 @@ Finish(const Maker *maker, int nconditions, List *others, TupleTableSlot *slot)
 	filter->slot = slot;
 	memcpy(filter->columns, maker->columns, sizeof(filter->columns));
 	for (int i = 0; i < maker->ncolumns; i++)
+	{
 		filter->last = Max(filter->last, maker->columns[i]);
+		filter->plain_columns[i] =
+			encdb_plain_type(getBaseType(TupleDescAttr(slot->tts_tupleDescriptor, maker->columns[i] - 1)->atttypid));
+	}
 	memcpy(filter->expressions, maker->constants, sizeof(filter->expressions));
 	for (int i = 0; i < maker->nconstants; i++)
+	{
 		filter->constants[i] = ExecInitExpr((Expr *) maker->constants[i], maker->parent);
+		filter->plain_constants[i] = encdb_plain_type(getBaseType(exprType(maker->constants[i])));
+	}
 	for (int i = 0; i < maker->nprograms; i++)
 		filter->programs[i] = (PgsealBytes) {(const uint8 *) maker->programs[i].data, (size_t) maker->programs[i].len};
 	for (int i = 0; i < maker->ncollations; i++)
@@ -375,6 +407,7 @@ Finish(const Maker *maker, int nconditions, List *others, TupleTableSlot *slot)
 	};
 	filter->others = ExecInitQual(others, maker->parent);
 	filter->context = AllocSetContextCreate(CurrentMemoryContext, "encdb filter", ALLOCSET_SMALL_SIZES);
+	filter->operands = AllocSetContextCreate(CurrentMemoryContext, "encdb plain operands", ALLOCSET_SMALL_SIZES);
 	return filter;
 }
 
@@ -444,7 +477,10 @@ Compute(Ahead *node, AheadFilter *filter)
 		if (is_null)
 			continue;
 		old = MemoryContextSwitchTo(filter->context);
-		filter->values[i] = CellBytes((Cell *) PG_DETOAST_DATUM_COPY(value));
+		if (filter->plain_constants[i])
+			filter->values[i] = CellBytes(encdb_plain_operand(filter->plain_constants[i], value));
+		else
+			filter->values[i] = CellBytes((Cell *) PG_DETOAST_DATUM_COPY(value));
 		MemoryContextSwitchTo(old);
 	}
 	filter->is_computed = true;
@@ -461,11 +497,18 @@ TakeCells(const Ahead *node, const AheadFilter *filter, int row, PgsealBytes *ce
 	for (int i = 0; i < filter->request.columns; i++)
 	{
 		int			column = filter->columns[i] - 1;
+		const PlainType *plain = filter->plain_columns[i];
 		Cell	   *cell = (Cell *) DatumGetPointer(slot->tts_values[column]);
 
 		cells[i] = (PgsealBytes) {NULL, 0};
 		if (slot->tts_isnull[column])
 			continue;
+		if (plain)
+		{
+			if (!encdb_plain_take(plain, slot->tts_values[column], filter->operands, &cells[i]))
+				return false;
+			continue;
+		}
 		if (VARATT_IS_EXTERNAL(cell) || VARATT_IS_COMPRESSED(cell))
 			return false;
 		cells[i] = CellBytes(cell);
@@ -482,6 +525,7 @@ Ask(Ahead *node, AheadFilter *filter)
 	int			rows[MAX_AHEAD];
 	int			n = 0;
 
+	MemoryContextReset(filter->operands);
 	for (int row = node->current; row < node->nrows; row++)
 	{
 		filter->outcomes[row] = FILTER_UNTOLD;

@@ -45,8 +45,9 @@ TryCompare(const FmgrInfo *call, Cell *left, Cell *right, Oid collation, int *or
 		pgseal_compare(CellBytes(left), CellBytes(right), locale, order) == 0;
 }
 
-static int
-Compare(const FmgrInfo *call, Cell *left, Cell *right, Oid collation)
+/* `call` is an operator's, and else NULL. One of both may be a plain operand */
+int
+encdb_compare_call(const FmgrInfo *call, Cell *left, Cell *right, Oid collation)
 {
 	int			order;
 
@@ -60,7 +61,7 @@ Compare(const FmgrInfo *call, Cell *left, Cell *right, Oid collation)
 int
 encdb_compare(Cell *left, Cell *right, Oid collation)
 {
-	return Compare(NULL, left, right, collation);
+	return encdb_compare_call(NULL, left, right, collation);
 }
 
 /* Compares the arguments and lets go of what was detoasted: indexes count on that */
@@ -69,7 +70,7 @@ CompareArguments(FunctionCallInfo fcinfo)
 {
 	Cell	   *left = PG_GETARG_CELL(0);
 	Cell	   *right = PG_GETARG_CELL(1);
-	int			order = Compare(fcinfo->flinfo, left, right, PG_GET_COLLATION());
+	int			order = encdb_compare_call(fcinfo->flinfo, left, right, PG_GET_COLLATION());
 
 	PG_FREE_IF_COPY(left, 0);
 	PG_FREE_IF_COPY(right, 1);

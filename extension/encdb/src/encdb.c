@@ -86,6 +86,7 @@ _PG_init(void)
 	encdb_session_init();
 	encdb_distinct_init();
 	encdb_plain_init();
+	encdb_plain_open_init();
 	encdb_stored_init();
 	encdb_analyze_init();
 	encdb_ahead_init();

@@ -35,13 +35,15 @@ typedef struct varlena Cell;
 #define POWER_SIGN			'^'
 #endif
 
-/* From 19 on a planner gets the EXPLAIN that it plans for */
+/* From 19 on a planner gets the EXPLAIN that it plans for, and a query's jumble is constant */
 #if PG_VERSION_NUM >= 190000
 #define PLANNER_PARAMETERS	ParamListInfo parameters, struct ExplainState *explain
 #define PLANNER_ARGUMENTS	parameters, explain
+#define JUMBLE_PARAMETER	const JumbleState *jumble
 #else
 #define PLANNER_PARAMETERS	ParamListInfo parameters
 #define PLANNER_ARGUMENTS	parameters
+#define JUMBLE_PARAMETER	JumbleState *jumble
 #endif
 
 /* What makes a cell of cells and is compiled: names of functions, and the signs that pgext.h has for them */
@@ -153,6 +155,19 @@ extern text *encdb_text(PgsealBytes utf8);
 /* convert.c */
 extern void encdb_convert_init(void);
 
+/* plain_operand.c */
+typedef struct PlainType PlainType;
+extern const PlainType *encdb_plain_type(Oid type);
+extern bool encdb_plain_take(const PlainType *plain, Datum value, MemoryContext context, PgsealBytes *operand);
+extern bool encdb_plain_is_steady(Node *node);
+extern Cell *encdb_plain_operand(const PlainType *plain, Datum value);
+extern char encdb_comparison_sign(PGFunction function, int *plain);
+extern char encdb_comparison_of(Oid function, int *plain);
+
+/* plain_open.c */
+extern void encdb_plain_refuse_literals(Node *node);
+extern void encdb_plain_open_init(void);
+
 /* plain.c */
 extern bool encdb_is_of_cells(Oid type);
 extern void encdb_plain_look(Node *expression);
@@ -215,6 +230,7 @@ extern Datum encdb_gt(PG_FUNCTION_ARGS);
 extern Datum encdb_ge(PG_FUNCTION_ARGS);
 extern const char *encdb_locale_of(PgsealBytes cell, Oid collation);
 extern int	encdb_compare(Cell *left, Cell *right, Oid collation);
+extern int	encdb_compare_call(const FmgrInfo *call, Cell *left, Cell *right, Oid collation);
 
 /* sort_content.c */
 extern bool encdb_sort_equal(Cell *left, Cell *right, bool *equal);

@@ -183,6 +183,7 @@ encdb_plain_look(Node *expression)
 	bool		planned = false;
 
 	(void) EncdbPlainLook(expression, &planned);
+	encdb_plain_refuse_literals(expression);
 }
 
 static PlannedStmt *

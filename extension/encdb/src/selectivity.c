@@ -27,6 +27,25 @@
 #define COMPARE_GT	BTGreaterStrategyNumber
 #endif
 
+/* The same as DirectionOf() of a comparison with a plain value, which is in no operator family */
+static int
+DirectionBesidePlain(Oid operator)
+{
+	int			plain;
+
+	switch (encdb_comparison_of(get_opcode(operator), &plain))
+	{
+		case '<':
+		case 'l':
+			return 1;
+		case '>':
+		case 'g':
+			return -1;
+		default:
+			return 0;
+	}
+}
+
 /* Whether an operator looks for lesser values on its left: 1, for greater ones: -1, or neither: 0 */
 static int
 DirectionOf(Oid operator)
@@ -34,7 +53,7 @@ DirectionOf(Oid operator)
 	List	   *interpretations = get_op_index_interpretation(operator);
 
 	if (interpretations == NIL)
-		return 0;
+		return DirectionBesidePlain(operator);
 	switch (((OpIndexInterpretation *) linitial(interpretations))->cmptype)
 	{
 		case COMPARE_LT:
@@ -115,5 +134,29 @@ encdb_range_selectivity(PG_FUNCTION_ARGS)
 		PG_RETURN_FLOAT8(DEFAULT_INEQ_SEL);
 	selectivity = SelectivityBeside(&column, other, is_left ? direction : -direction);
 	ReleaseVariableStats(column);
+	PG_RETURN_FLOAT8(selectivity);
+}
+
+/* RESTRICT of = and <> with a plain value, whose statistics would have values compared when a query is planned */
+PG_FUNCTION_INFO_V1(encdb_equal_selectivity);
+Datum
+encdb_equal_selectivity(PG_FUNCTION_ARGS)
+{
+	PlannerInfo *root = (PlannerInfo *) PG_GETARG_POINTER(0);
+	List	   *args = (List *) PG_GETARG_POINTER(2);
+	VariableStatData column;
+	Node	   *other;
+	bool		is_left;
+	bool		is_default;
+	int			plain;
+	double		selectivity = DEFAULT_EQ_SEL;
+
+	if (get_restriction_variable(root, args, PG_GETARG_INT32(3), &column, &other, &is_left))
+	{
+		selectivity = 1 / Max(get_variable_numdistinct(&column, &is_default), 1);
+		ReleaseVariableStats(column);
+	}
+	if (encdb_comparison_of(get_opcode(PG_GETARG_OID(1)), &plain) == '!')
+		selectivity = 1 - selectivity;
 	PG_RETURN_FLOAT8(selectivity);
 }

@@ -32,6 +32,8 @@ SELECT encdb.dek_generate('more');
 SELECT count(*) FROM secret, derived WHERE x = y;
 SELECT count(*) FROM derived a, derived b WHERE a.y < b.y;
 SELECT encdb.enc_int4_hash(y) FROM derived;
+SELECT count(*) FROM secret WHERE x < id;
+SELECT count(*) FROM secret WHERE now() > d;
 -- Each right by its name
 \set operations arithmetic
 \i :file
@@ -69,6 +71,17 @@ SELECT count(*) FROM secret WHERE starts_with(c, left(c, 1));
 SELECT count(*) FROM secret WHERE c LIKE :'pattern'::enc_text ESCAPE '#';
 SELECT count(*) FROM secret WHERE c SIMILAR TO :'pattern'::enc_text ESCAPE 't' OR c ~ left(c, 1);
 SELECT count(*) FROM secret WHERE starts_with(replace(c, 't', 't#'), :'pattern') AND length(btrim(c, left(c, 1))) = length(split_part(c, 't', 2));
+-- Values that the server has, by a right of their own; of what was computed it is not enough
+\set operations compare-plain
+\i :file
+SELECT count(*) FROM secret WHERE x = id AND d < now() AND c <> CURRENT_USER;
+SELECT count(*) FROM secret JOIN derived ON y > id;
+SELECT x + x FROM secret;
+SELECT count(*) FROM secret WHERE x = 5::integer;
+SELECT count(*) FROM secret WHERE x = encdb.plain_operand(id);
+\set operations compare-plain,compare-derived
+\i :file
+SELECT count(*) FROM secret JOIN derived ON y > id;
 -- Another owner opens a session, and has nothing of this one's
 \set owner 8
 \set operations all
