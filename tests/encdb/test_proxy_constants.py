@@ -39,6 +39,7 @@ STATEMENTS = [
     "UPDATE {t} SET login = (CASE WHEN (id = 2) THEN '2026-02-02+00'::timestamptz ELSE NULL END)::timestamp with time zone "
     "WHERE id IN (2, 3)",
     "SELECT id FROM {t} WHERE login > '2026-01-03+00'::timestamptz - '30 days'::interval AND plain < now() ORDER BY id",
+    "SELECT id FROM {t} WHERE login < now() ORDER BY id", "SELECT id FROM {t} WHERE born < CURRENT_DATE - 18 AND plain > login ORDER BY id",
     "SELECT id FROM {t} WHERE login BETWEEN '2026-01-01+00'::timestamptz AND '2026-12-31 23:59:59.999999+00'::timestamptz ORDER BY id",
     "PREPARE a (int, timestamptz) AS UPDATE {t} SET login = $2::timestamptz, plain = now() WHERE id = $1::int; "
     "EXECUTE a(1, '2026-05-05 01:00+02')",
@@ -72,8 +73,7 @@ STATEMENTS = [
     "PREPARE e (text, text, int) AS SELECT id FROM {t} WHERE replace(email, $1, $2) = 'oda@x' OR left(email, $3) = 'bo' ORDER BY id; "
     "EXECUTE e('a', 'o', 2)",
 ]
-CLOCK = ["SELECT id FROM {t} WHERE login < now()", "SELECT id FROM {t} WHERE born < CURRENT_DATE - 18",
-         "UPDATE {t} SET login = CURRENT_TIMESTAMP WHERE id = 1", "INSERT INTO {t} (id, login) VALUES (9, now() - interval '1 day')"]
+CLOCK = ["SELECT login - now() FROM {t}", "SELECT id FROM {t} WHERE email LIKE CURRENT_USER", "UPDATE {t} SET login = CURRENT_TIMESTAMP WHERE id = 1", "INSERT INTO {t} (id, login) VALUES (9, now() - interval '1 day')"]
 # What the server says where the client does not compute an expression, or refuses one.
 NOT_COMPUTED = {"0A000", "42883", "42804", "22P02", "22003", "42846"}
 

@@ -16,8 +16,9 @@ pub enum Refusal {
     /// The server's clock, or one of its names, meets an encrypted column.
     #[error(
         "a value that the server gives, such as now(), CURRENT_DATE or CURRENT_USER, meets an \
-         encrypted column, and the server does not compare or store it there: give the time or \
-         the name as a parameter; nothing was sent"
+         encrypted column, and the server does not store it there or compute with it: give the \
+         time or the name as a parameter, or compare by = or <, under the grant compare-plain; \
+         nothing was sent"
     )]
     Servers,
     /// Nothing says what a literal or parameter is for.

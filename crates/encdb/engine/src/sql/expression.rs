@@ -19,6 +19,7 @@ use super::parts::{has_open, has_plain, is_open, parts_mut};
 use super::rows::is_row;
 use super::scope::{last_name, name_of, Kind, Scope};
 use super::sealing::Use;
+use super::servers::orders;
 use super::Rewriter;
 use crate::catalog::Cells;
 use crate::refusal::Refusal;
@@ -181,11 +182,13 @@ impl Rewriter<'_> {
         let met = met_in(&nodes, scope);
         let mut others = Vec::with_capacity(nodes.len());
         for node in nodes {
-            let is_sealed = match &met {
-                Met::Cells(cells) => self.fold(node, cells, Use::Compared)?,
+            let is_done = match &met {
+                Met::Cells(cells) => {
+                    self.fold(node, cells, Use::Compared)? || self.of_server(node, &met, scope)?
+                }
                 _ => false,
             };
-            others.extend((!is_sealed).then_some(node));
+            others.extend((!is_done).then_some(node));
         }
         self.assigning(false, |this| {
             this.loosely(|this| this.group_with(others, &met, scope))
@@ -328,7 +331,8 @@ impl Rewriter<'_> {
             false if computes => Use::Computed,
             false => Use::Compared,
         };
-        let is_equality = !of_array && compares(operator) && matches!(&*name, "=" | "<>");
+        let is_ordering = !of_array && orders(operator);
+        let is_equality = is_ordering && matches!(&*name, "=" | "<>");
         let (Some(left), Some(right)) = (&mut operator.lexpr, &mut operator.rexpr) else {
             let both = [&mut operator.lexpr, &mut operator.rexpr];
             return self.walk_all(both.into_iter().flatten().map(Box::as_mut), scope);
@@ -346,16 +350,19 @@ impl Rewriter<'_> {
             };
         }
         let both = [&*left, &*right].map(|side| deciding(side, scope));
-        let [left_kind, right_kind] = match both.iter().any(Kind::is_encrypted) {
+        let kinds = match both.iter().any(Kind::is_encrypted) {
             true => both,
             false => [&*left, &*right].map(|side| kind_of(Some(side), scope)),
         };
-        match (left_kind, right_kind) {
-            (Kind::Cell(cells), Kind::Cell(_)) if !of_array || cells.is_array => {
+        if is_ordering && self.beside_server(left, right, &kinds, scope)? {
+            return Ok(());
+        }
+        match kinds {
+            [Kind::Cell(cells), Kind::Cell(_)] if !of_array || cells.is_array => {
                 self.walk(left, scope)?;
                 self.walk(right, scope)
             }
-            (Kind::Cell(cells), _) => {
+            [Kind::Cell(cells), _] => {
                 let met = if of_array {
                     cells.array()
                 } else {
@@ -364,7 +371,7 @@ impl Rewriter<'_> {
                 self.seal_operand(right, (&cells, &met), (&name, used), scope)?;
                 self.walk(left, scope)
             }
-            (_, Kind::Cell(cells)) => {
+            [_, Kind::Cell(cells)] => {
                 let met = match of_array {
                     true => cells.element(),
                     false => cells.clone(),

@@ -226,7 +226,7 @@ fn texts_beside(function: &str) -> usize {
 }
 
 /// Whether an argument is the name of a field of `extract` and `date_trunc`, which is no secret.
-fn is_field(argument: &Node) -> bool {
+pub(super) fn is_field(argument: &Node) -> bool {
     let text = match &argument.node {
         Some(NodeEnum::AConst(literal)) => match &literal.val {
             Some(a_const::Val::Sval(text)) => &text.sval,

@@ -29,6 +29,7 @@ mod query;
 mod rows;
 mod scope;
 mod sealing;
+mod servers;
 mod utility;
 
 use std::borrow::Cow;

@@ -205,6 +205,14 @@ fn parameters_are_told_apart() {
         ),
         ("SELECT * FROM person WHERE $1 IS NULL OR id = 1", "-"),
         (
+            "SELECT 1 FROM person WHERE born IN ($1, CURRENT_DATE) OR born < now() - $2::interval",
+            "b:enc_date -",
+        ),
+        (
+            "SELECT 1 FROM person WHERE born BETWEEN $1::date AND now()",
+            "b:enc_date<To(Date)",
+        ),
+        (
             "INSERT INTO person (id, name) SELECT * FROM unnest($1::int[], $2::varchar(9)[]) t",
             "- n:enc_text[]<Varchar(9)",
         ),

@@ -69,3 +69,21 @@ CREATE FUNCTION g(name text) RETURNS int LANGUAGE sql AS $$ SELECT length(name) 
 SELECT run('SELECT 1 FROM u WHERE x = ''y'''), 'Select a person, 1 of 7', 'SELECT name FROM person'
 
 SET TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY; SET search_path = a, 'b'; SET TIME ZONE INTERVAL '1:00' HOUR TO MINUTE; SELECT 1 FROM person
+
+SELECT 1 FROM person WHERE born < CURRENT_DATE AND note = 'x'
+
+SELECT 1 FROM person WHERE now()::date - 30 > born
+
+SELECT 1 FROM person WHERE born <= now() - '30 days'::interval AND born >= date_trunc('month', now())
+
+SELECT 1 FROM person WHERE name = CURRENT_USER OR name IN (note, CURRENT_USER)
+
+SELECT 1 FROM person WHERE born BETWEEN CURRENT_DATE - 7 AND CURRENT_DATE
+
+SELECT 1 FROM person p JOIN orders o ON p.age = o.amount AND o.placed + '1 day'::interval > p.born
+
+SELECT 1 FROM person WHERE age IS DISTINCT FROM id
+
+SELECT CASE WHEN born = now()::date THEN 1 END FROM person
+
+SELECT 1 FROM person WHERE name = note AND NOT born > (SELECT max(placed) FROM orders)

@@ -539,11 +539,25 @@ SELECT json_object_agg(name || 'a', 'xyzzy') FROM person
 
 SELECT format(name || 'a', upper('xyzzy')) FROM person
 
-SELECT 1 FROM person WHERE born < CURRENT_DATE AND note = 'xyzzy'
+SELECT 1 FROM person WHERE born < now()::date - 1234567 * 2
 
-SELECT 1 FROM person WHERE now()::date - 30 > born
+SELECT 1 FROM person WHERE born < CURRENT_DATE - '1234567'
 
-SELECT 1 FROM person WHERE name = CURRENT_USER
+SELECT 1 FROM person WHERE born < now() - $1
+
+SELECT 1 FROM person WHERE born < now() - age
+
+SELECT 1 FROM person WHERE born < coalesce($1, now())
+
+SELECT 1 FROM person WHERE born < greatest(now(), '1994-01-01')
+
+SELECT 1 FROM person WHERE born < date_trunc('xyzzy', now())
+
+SELECT 1 FROM person WHERE name = CURRENT_USER || 'xyzzy'
+
+SELECT 1 FROM person WHERE name LIKE CURRENT_USER
+
+SELECT born - now() FROM person
 
 UPDATE person SET born = CURRENT_DATE WHERE id = 1
 
