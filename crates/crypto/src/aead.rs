@@ -9,6 +9,7 @@ use aws_lc_rs::aead::{
 };
 use zeroize::Zeroize;
 
+use crate::wipe::without_trace;
 use crate::Secret;
 
 #[cfg(target_arch = "x86_64")]
@@ -100,10 +101,10 @@ pub fn open_four(
 impl Aead {
     /// Expands a key.
     pub fn new(key: &Secret) -> Self {
-        Self {
+        without_trace(|| Self {
             one: expanded(&AES_256_GCM_SIV, key.expose()),
             four: four::Key::new(key.expose()).map(Box::new),
-        }
+        })
     }
 
     /// Encrypts `text` in place and gives its tag.

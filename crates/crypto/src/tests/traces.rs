@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use super::first_master;
+use crate::aead::Aead;
 use crate::awslc::hkdf_expand;
 use crate::derive::{cluster_key, ClusterPurpose, FilePurpose, Info};
 use crate::mac::ReceiverMac;
@@ -161,4 +162,13 @@ fn a_copy_stays_unless_the_stack_is_wiped() {
     let key = [key];
     assert_eq!(left(&key, &copies), 2);
     assert_eq!(left(&key, &|| without_trace(copies)), 0);
+}
+
+#[test]
+fn expanding_a_key_of_cells_leaves_none_of_it() {
+    let key = Secret::generate().unwrap();
+    let pieces = [key.expose().to_vec()];
+    let kept = std::cell::RefCell::new(Vec::new());
+    let expand = || kept.borrow_mut().push(Aead::new(&key));
+    assert_eq!(left(&pieces, &expand), 0);
 }

@@ -35,7 +35,7 @@ pub use program::{PlainText, Program, Step, TextArgument, TextStep};
 pub use refusal::{Refusal, Report};
 pub use request::{
     counts_of, AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,
-    EachRequest, Input, Matching, OperationRequest, Page, Request, SessionRequest, Unary,
+    EachRequest, Input, Inputs, Matching, OperationRequest, Page, Request, SessionRequest, Unary,
     MAX_CELLS,
 };
 pub use response::{Filtered, Finding, Position, Response, Status, MAX_EQUAL, MAX_FINDINGS};

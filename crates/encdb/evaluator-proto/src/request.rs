@@ -13,7 +13,7 @@ mod opcode;
 mod operation;
 mod session;
 
-pub use aggregate::{AggregateRequest, Batch, Input};
+pub use aggregate::{AggregateRequest, Batch, Input, Inputs};
 pub use comparison::{ComparisonRequest, Page, MAX_CELLS};
 pub use conversion::ConversionRequest;
 pub use each::{counts_of, EachRequest};

@@ -11,8 +11,8 @@ use pgseal_cell::Type;
 use pgseal_evaluator::engine::{most_memory, Engine};
 use pgseal_evaluator::os::LockedHeap;
 use pgseal_evaluator_proto::{
-    AggregateRequest, Batch, Collation, ComparisonRequest, ConversionRequest, Matching,
-    OperationRequest, Program, Request,
+    AggregateRequest, Batch, Collation, ComparisonRequest, ConversionRequest, EachRequest, Filter,
+    FilterScope, Items, Matching, OperationRequest, Program, Request,
 };
 use pgseal_value::{AggregateKind, Value};
 
@@ -136,6 +136,46 @@ fn of_many<'a>(cells: &'a [&'a [u8]]) -> Vec<Request<'a>> {
     ]
 }
 
+fn of_each<'a>(cells: &'a [&'a [u8]], one: &'a [&'a [u8]]) -> Vec<Request<'a>> {
+    let (all, collation) = (items(cells), Collation::C);
+    let compare = |rights| EachRequest::Compare {
+        collation,
+        lefts: all,
+        rights,
+    };
+    let none = Items::Listed(&[]);
+    let scope = FilterScope {
+        columns: 1,
+        constants: 1,
+        programs: none,
+        collations: none,
+    };
+    let filter = EachRequest::Filter {
+        filter: Filter::parse(b"=\0\x80\0", &scope).unwrap(),
+        programs: none,
+        collations: none,
+        constants: items(one),
+        columns: 1,
+        cells: all,
+    };
+    let each = [
+        compare(items(one)),
+        compare(all),
+        EachRequest::Tag(all),
+        EachRequest::Like {
+            matching: Matching::Like,
+            pattern: one[0],
+            texts: all,
+        },
+        EachRequest::Compute {
+            program: Program::parse(b"$~", 1).unwrap(),
+            operands: all,
+        },
+        filter,
+    ];
+    each.into_iter().map(Request::Each).collect()
+}
+
 #[test]
 fn no_request_takes_more_than_is_asked_for() {
     let engine = engine(true);
@@ -153,6 +193,15 @@ fn no_request_takes_more_than_is_asked_for() {
     requests.extend(of_one(&text, &first));
     requests.extend(of_one(&other, &second));
     requests.extend(of_many(&four).into_iter().chain(of_many(&short)));
+    // Cells that are NULL are the shortest.
+    let none: Vec<&[u8]> = vec![&[]; 1 << 20];
+    let one = [short[0]];
+    requests.extend(
+        of_each(&short, &one)
+            .into_iter()
+            .chain(of_each(&none, &one)),
+    );
+    requests.extend(of_many(&none));
     // The longest results, and the longest texts beside another one.
     let (letter, twice) = (key.text("a"), key.text(&"ab".repeat(20)));
     let few: [&[u8]; 3] = [&text, &letter, &twice];

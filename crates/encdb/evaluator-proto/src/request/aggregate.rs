@@ -67,33 +67,67 @@ impl<'a> Batch<'a> {
     ///
     /// # Errors
     /// If the shape is not that of the cells, or names a program that is not there.
-    pub fn inputs(&self) -> Result<Vec<Input<'a>>, Malformed> {
-        if self.shape.is_empty() {
-            return match self.programs.is_empty() {
-                true => Ok(self.cells.iter().map(Input::Cell).collect()),
-                false => Err(Malformed),
-            };
-        }
+    pub fn inputs(&self) -> Result<Inputs<'a>, Malformed> {
         let programs = self.programs.iter();
         let programs: Vec<Program<'a>> = programs
             .map(|steps| Program::parse(steps, Program::operands(steps)))
             .collect::<Result<_, _>>()?;
-        let mut cells = self.cells;
-        let mut inputs = Vec::with_capacity(self.shape.len());
-        for number in self.shape {
-            let program = match usize::from(*number).checked_sub(1) {
-                Some(at) => Some(*programs.get(at).ok_or(Malformed)?),
-                None => None,
-            };
-            let taken = cells.take(program.map_or(1, Program::row))?;
-            inputs.push(match program {
-                Some(program) => Input::Computed(program, taken),
-                None => Input::Cell(taken.iter().next().ok_or(Malformed)?),
-            });
+        let inputs = Inputs {
+            programs,
+            shape: self.shape,
+            cells: self.cells,
+        };
+        let is_whole = match self.shape {
+            [] => inputs.programs.is_empty(),
+            shape => {
+                let mut walked = inputs.clone();
+                walked.by_ref().count() == shape.len() && walked.cells.is_empty()
+            }
+        };
+        is_whole.then_some(inputs).ok_or(Malformed)
+    }
+}
+
+/// The values of a batch, one after the other. They are read as they come: a list of them would
+/// take far more memory than the shortest cells.
+#[derive(Clone, Debug)]
+pub struct Inputs<'a> {
+    programs: Vec<Program<'a>>,
+    /// Empty if all are cells.
+    shape: &'a [u8],
+    cells: Items<'a>,
+}
+
+impl Inputs<'_> {
+    /// The number of values that are left.
+    pub fn len(&self) -> usize {
+        match self.programs.is_empty() {
+            true => self.cells.len(),
+            false => self.shape.len(),
         }
-        match cells.is_empty() {
-            true => Ok(inputs),
-            false => Err(Malformed),
+    }
+
+    /// Whether none are left.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<'a> Iterator for Inputs<'a> {
+    type Item = Input<'a>;
+
+    fn next(&mut self) -> Option<Input<'a>> {
+        let mut program = None;
+        if let Some((number, rest)) = self.shape.split_first() {
+            if let Some(at) = usize::from(*number).checked_sub(1) {
+                program = Some(*self.programs.get(at)?);
+            }
+            self.shape = rest;
+        }
+        let taken = self.cells.take(program.map_or(1, Program::row)).ok()?;
+        match program {
+            Some(program) => Some(Input::Computed(program, taken)),
+            None => taken.iter().next().map(Input::Cell),
         }
     }
 }

@@ -144,10 +144,10 @@ impl Connection {
         state: u64,
         kind: AggregateKind,
         collation: CollationId,
-        inputs: impl IntoIterator<Item = impl Into<Input<'c>>>,
+        inputs: impl IntoIterator<Item = impl Into<Input<'c>>, IntoIter: Clone>,
     ) -> Result<u64, Refusal> {
-        let inputs: Vec<Input<'c>> = inputs.into_iter().map(Into::into).collect();
-        let stepped = self.stepped(state, kind, collation, &inputs)?;
+        let inputs = inputs.into_iter().map(Into::into);
+        let stepped = self.stepped(state, kind, collation, inputs)?;
         let stepped = stepped.ok_or(Refusal::MalformedRequest)?;
         if state == 0 {
             return self.states.add(stepped);
@@ -158,25 +158,26 @@ impl Connection {
 
     /// The state of this handle, 0 for a new one, which is nobody's any more, with these values;
     /// none if there was no state and all values are NULL.
-    fn stepped(
+    fn stepped<'c>(
         &mut self,
         state: u64,
         kind: AggregateKind,
         collation: CollationId,
-        inputs: &[Input<'_>],
+        inputs: impl Iterator<Item = Input<'c>> + Clone,
     ) -> Result<Option<State>, Refusal> {
         self.begin_operation()?;
         let mut state = match state {
             0 => None,
             handle => {
-                self.check_keys(inputs)?;
+                self.check_keys(inputs.clone())?;
                 let state = self.states.take(handle)?;
                 // Where no value comes none is compared, and a collation need not be named.
-                let collation = inputs.first().map_or(state.collation, |_| collation);
+                let first = inputs.clone().next();
+                let collation = first.map_or(state.collation, |_| collation);
                 Some(state.asked_as(kind, collation)?)
             }
         };
-        self.keep_same(inputs);
+        self.keep_same(inputs.clone());
         // A scan would push all else out of the cache.
         self.cells.are_passing(true);
         let taken = self.take_inputs(&mut state, (kind, collation), inputs);
@@ -256,19 +257,19 @@ impl Connection {
         state: u64,
         kind: AggregateKind,
         collation: CollationId,
-        inputs: impl IntoIterator<Item = impl Into<Input<'c>>>,
+        inputs: impl IntoIterator<Item = impl Into<Input<'c>>, IntoIter: Clone>,
         into: &mut Vec<u8>,
     ) -> Result<bool, Refusal> {
-        let inputs: Vec<Input<'c>> = inputs.into_iter().map(Into::into).collect();
-        self.end_of(state, (kind, collation), &inputs, into)
+        let inputs = inputs.into_iter().map(Into::into);
+        self.end_of(state, (kind, collation), inputs, into)
     }
 
     /// Ends a state as [`Connection::aggregate_end`] does.
-    pub(super) fn end_of(
+    pub(super) fn end_of<'c>(
         &mut self,
         state: u64,
         (kind, collation): (AggregateKind, CollationId),
-        inputs: &[Input<'_>],
+        inputs: impl Iterator<Item = Input<'c>> + Clone,
         into: &mut Vec<u8>,
     ) -> Result<bool, Refusal> {
         match self.stepped(state, kind, collation, inputs)? {

@@ -83,9 +83,11 @@ impl Ahead {
         let cells = four.map(|pending| pending.cell);
         let ciphers = four.map(|pending| pending.cipher);
         let opened = CellCipher::open_four(ciphers, &cells, &mut self.plain);
-        for ((pending, opened), plain) in some.iter().flatten().zip(opened).zip(&self.plain) {
-            let value = Value::decode(pending.cell.ty(), plain);
-            if let (Ok(()), Ok(value)) = (opened, value) {
+        for ((pending, opened), plain) in some.iter().zip(opened).zip(&self.plain) {
+            let (Some(pending), Ok(())) = (pending, opened) else {
+                continue;
+            };
+            if let Ok(value) = Value::decode(pending.cell.ty(), plain) {
                 let start = self.bytes.len();
                 self.bytes.extend_from_slice(pending.cell.bytes());
                 self.held.push(Held {

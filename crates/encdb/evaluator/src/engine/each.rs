@@ -35,20 +35,22 @@ impl Connection {
                 rights,
             } => {
                 let collation = self.collation(collation)?;
-                let lefts = lefts.iter();
-                let rights: Vec<&[u8]> = rights.iter().collect();
                 // A right one for all is opened once.
-                let (rows, asked): (Vec<_>, _) = match *rights {
-                    [right] => (lefts.map(|left| [left, right]).collect(), 1),
-                    _ => (lefts.zip(rights).map(<[&[u8]; 2]>::from).collect(), 2),
+                let (same, asked) = match rights.len() {
+                    1 => (lefts.len(), 1),
+                    _ => (1, 2),
                 };
-                self.answer_each(&rows, asked, into, |this, [left, right]| {
+                let rights = rights
+                    .iter()
+                    .flat_map(|right| std::iter::repeat_n(right, same));
+                let rows = lefts.iter().zip(rights).map(<[&[u8]; 2]>::from);
+                self.answer_each(rows, asked, into, |this, [left, right]| {
                     this.compare(left, right, collation).map(Response::Order)
                 });
             }
             EachRequest::Tag(cells) => {
-                let rows: Vec<_> = cells.iter().map(|cell| [cell]).collect();
-                self.answer_each(&rows, 1, into, |this, [cell]| {
+                let rows = cells.iter().map(|cell| [cell]);
+                self.answer_each(rows, 1, into, |this, [cell]| {
                     this.tag(cell).map(Response::Tag)
                 });
             }
@@ -57,8 +59,8 @@ impl Connection {
                 pattern,
                 texts,
             } => {
-                let rows: Vec<_> = texts.iter().map(|text| [text]).collect();
-                self.answer_each(&rows, 1, into, |this, [text]| {
+                let rows = texts.iter().map(|text| [text]);
+                self.answer_each(rows, 1, into, |this, [text]| {
                     this.matches(matching, text, pattern).map(Response::Truth)
                 });
             }
@@ -92,15 +94,21 @@ impl Connection {
     /// of other rows.
     fn answer_each<'c, const N: usize>(
         &mut self,
-        rows: &[[&'c [u8]; N]],
+        mut rows: impl Iterator<Item = [&'c [u8]; N]>,
         opened: usize,
         into: &mut Vec<u8>,
         ask: impl Fn(&mut Self, [&'c [u8]; N]) -> Result<Response<'static>, Refusal>,
     ) {
-        for some in rows.chunks(ahead::rows(opened)) {
+        let mut some = Vec::with_capacity(ahead::MOST);
+        loop {
+            some.clear();
+            some.extend(rows.by_ref().take(ahead::rows(opened)));
+            if some.is_empty() {
+                return;
+            }
             let cells = some.iter().flat_map(|row| row.iter().take(opened));
-            self.cells.open_ahead(&self.access.view, cells.copied());
-            for row in some {
+            self.open_ahead(cells.copied());
+            for row in &some {
                 let answer = ask(self, *row);
                 Response::encode_item(answer.as_ref().map_err(|refusal| *refusal), into);
             }
@@ -108,17 +116,21 @@ impl Connection {
     }
 
     fn compute_each(&mut self, program: Program<'_>, operands: Items<'_>, into: &mut Vec<u8>) {
-        let operands: Vec<&[u8]> = operands.iter().collect();
-        let mut rows = operands.chunks_exact(program.row());
-        if let (Some(first), Some(next)) = (rows.next(), rows.next()) {
-            self.keep_constants(first.iter().copied().zip(next.iter().copied()));
+        let width = program.row();
+        if operands.len() >= 2 * width {
+            let second = operands.iter().skip(width);
+            self.keep_constants(operands.iter().take(width).zip(second));
         }
-        let mut cell = Vec::new();
+        let (mut operands, mut some, mut cell) = (operands.iter(), Vec::new(), Vec::new());
         self.growth = Growth::of_request();
-        for rows in operands.chunks(program.row() * ahead::rows(program.row())) {
-            self.cells
-                .open_ahead(&self.access.view, rows.iter().copied());
-            for row in rows.chunks_exact(program.row()) {
+        loop {
+            some.clear();
+            some.extend(operands.by_ref().take(width * ahead::rows(width)));
+            if some.is_empty() {
+                return;
+            }
+            self.open_ahead(some.iter().copied());
+            for row in some.chunks_exact(width) {
                 cell.clear();
                 let made = self.compute_row(program, Items::Listed(row), &mut cell);
                 let answer = made.map(|there| match there {
@@ -138,13 +150,13 @@ impl Connection {
         into: &mut Vec<u8>,
     ) -> Result<(), Refusal> {
         let collation = self.collation(batch.collation)?;
-        let inputs = batch.inputs()?;
-        let (mut rest, mut result) = (&inputs[..], Vec::new());
+        let (mut rest, mut result) = (batch.inputs()?, Vec::new());
         for count in counts_of(counts) {
-            let (group, others) = rest
-                .split_at_checked(count)
-                .ok_or(Refusal::MalformedRequest)?;
-            rest = others;
+            if count > rest.len() {
+                return Err(Refusal::MalformedRequest);
+            }
+            let group = rest.clone().take(count);
+            rest.by_ref().take(count).for_each(drop);
             result.clear();
             let made = self.end_of(0, (batch.kind, collation), group, &mut result);
             let answer = made.map(|there| match there {

@@ -132,23 +132,31 @@ impl Connection {
         let looked_at = conditions
             .first()
             .map_or(Vec::new(), |condition| columns_of(condition, &programs));
-        let cells: Vec<&[u8]> = cells.iter().collect();
-        for rows in cells.chunks(scope.columns.max(1) * ahead::rows(looked_at.len())) {
-            self.open_columns(rows, scope.columns, &looked_at);
-            let mut cells = rows.iter().copied();
-            while row.advance(&mut cells, scope.columns) {
+        let (mut cells, mut some) = (cells.iter(), Vec::new());
+        loop {
+            some.clear();
+            some.extend(
+                cells
+                    .by_ref()
+                    .take(scope.columns * ahead::rows(looked_at.len())),
+            );
+            if some.is_empty() {
+                return Ok(());
+            }
+            self.open_columns(&some, scope.columns, &looked_at);
+            let mut rows = some.iter().copied();
+            while row.advance(&mut rows, scope.columns) {
                 let filtered = Response::Filtered(self.filter(&conditions, &mut row));
                 Response::encode_item(Ok(&filtered), into);
             }
         }
-        Ok(())
     }
 
     /// Opens some columns of rows side by side.
     fn open_columns(&mut self, rows: &[&[u8]], width: usize, columns: &[usize]) {
         let rows = rows.chunks_exact(width.max(1));
         let cells = rows.flat_map(|row| columns.iter().filter_map(|column| row.get(*column)));
-        self.cells.open_ahead(&self.access.view, cells.copied());
+        self.open_ahead(cells.copied());
     }
 
     fn filter(&mut self, conditions: &[Condition<'_>], row: &mut Row<'_, '_>) -> Filtered {

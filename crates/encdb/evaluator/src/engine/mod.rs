@@ -250,6 +250,13 @@ impl Connection {
         self.cells.grow();
         self.access.fresh()
     }
+
+    /// Opens cells side by side that will be asked for next, unless the session has ended.
+    fn open_ahead<'c>(&mut self, cells: impl Iterator<Item = &'c [u8]>) {
+        if self.access.fresh().is_ok() {
+            self.cells.open_ahead(&self.access.view, cells);
+        }
+    }
 }
 
 impl Drop for Connection {

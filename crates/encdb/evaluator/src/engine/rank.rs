@@ -18,7 +18,7 @@ impl Connection {
         for (at, cell) in cells.iter().enumerate() {
             if at % ahead::MOST == 0 {
                 let next = cells[at..].iter().copied().take(ahead::MOST);
-                self.cells.open_ahead(&self.access.view, next);
+                self.open_ahead(next);
             }
             // As in an aggregate: what is not in the cache is not put there.
             let (origin, value) = match self.cells.find(cell) {

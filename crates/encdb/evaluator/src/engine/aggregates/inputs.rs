@@ -13,16 +13,22 @@ use crate::engine::{CollationId, Connection};
 
 impl Connection {
     /// Takes values in, one after the other.
-    pub(super) fn take_inputs(
+    pub(super) fn take_inputs<'c>(
         &mut self,
         state: &mut Option<State>,
         (kind, collation): (AggregateKind, CollationId),
-        inputs: &[Input<'_>],
+        mut inputs: impl Iterator<Item = Input<'c>> + Clone,
     ) -> Result<(), Refusal> {
-        let mut asked = None;
-        for some in inputs.chunks(rows_ahead(inputs)) {
-            self.open_inputs(some);
-            for input in some {
+        let (mut asked, mut some) = (None, Vec::with_capacity(ahead::MOST));
+        let rows = rows_ahead(inputs.clone().next());
+        loop {
+            some.clear();
+            some.extend(inputs.by_ref().take(rows));
+            if some.is_empty() {
+                return Ok(());
+            }
+            self.open_inputs(&some);
+            for input in &some {
                 match *input {
                     Input::Cell(cell) => self.step(state, kind, collation, cell, &mut asked)?,
                     Input::Computed(program, operands) => {
@@ -32,25 +38,16 @@ impl Connection {
                 }
             }
         }
-        Ok(())
     }
 
     /// Opens the cells of some values side by side.
     fn open_inputs(&mut self, inputs: &[Input<'_>]) {
-        let cells = inputs.iter().flat_map(|input| {
-            let (cell, operands) = match *input {
-                Input::Cell(cell) => (Some(cell), None),
-                Input::Computed(_, operands) => (None, Some(operands)),
-            };
-            let operands = operands.into_iter().flat_map(|operands| operands.iter());
-            cell.into_iter().chain(operands)
-        });
-        self.cells.open_ahead(&self.access.view, cells);
+        self.open_ahead(inputs.iter().flat_map(|input| cells_of(*input)));
     }
 
     /// Keeps the operands that are the same in the first two values, and so, very likely, in all.
-    pub(super) fn keep_same(&mut self, inputs: &[Input<'_>]) {
-        let mut computed = inputs.iter().filter_map(|input| match *input {
+    pub(super) fn keep_same<'c>(&mut self, inputs: impl Iterator<Item = Input<'c>>) {
+        let mut computed = inputs.filter_map(|input| match input {
             Input::Computed(program, operands) => Some((program, operands)),
             Input::Cell(_) => None,
         });
@@ -64,14 +61,12 @@ impl Connection {
     }
 
     /// Whether all keys are there: a state that has begun is not to end for want of one.
-    pub(super) fn check_keys(&self, inputs: &[Input<'_>]) -> Result<(), Refusal> {
+    pub(super) fn check_keys<'c>(
+        &self,
+        mut inputs: impl Iterator<Item = Input<'c>>,
+    ) -> Result<(), Refusal> {
         let view = &self.access.view;
-        inputs.iter().try_for_each(|input| match *input {
-            Input::Cell(cell) => view.check_key(cell),
-            Input::Computed(_, operands) => {
-                operands.iter().try_for_each(|cell| view.check_key(cell))
-            }
-        })
+        inputs.try_for_each(|input| cells_of(input).try_for_each(|cell| view.check_key(cell)))
     }
 
     /// Takes in what a program makes of cells, as if it had been sealed and opened on the way. Only
@@ -106,9 +101,19 @@ impl Connection {
     }
 }
 
-/// Returns the number of values, of programs like the first, whose cells are opened side by side.
-fn rows_ahead(inputs: &[Input<'_>]) -> usize {
-    match inputs.first() {
+/// Returns the cells of a value.
+fn cells_of(input: Input<'_>) -> impl Iterator<Item = &[u8]> {
+    let (cell, operands) = match input {
+        Input::Cell(cell) => (Some(cell), None),
+        Input::Computed(_, operands) => (None, Some(operands)),
+    };
+    let operands = operands.into_iter().flat_map(|operands| operands.iter());
+    cell.into_iter().chain(operands)
+}
+
+/// Returns the number of values like the first one whose cells are opened side by side.
+fn rows_ahead(first: Option<Input<'_>>) -> usize {
+    match first {
         Some(Input::Computed(_, operands)) => ahead::rows(operands.len()),
         _ => ahead::MOST,
     }
