@@ -48,13 +48,15 @@ request(void)
 	return sqe;
 }
 
-static void
+static int
 submit(const char *label)
 {
 	char		name[200];
+	int			submitted = io_uring_submit(&shared->ring);
 
 	snprintf(name, sizeof(name), "%s/submit", label);
-	note(name, "%d", io_uring_submit(&shared->ring));
+	note(name, "%d", submitted);
+	return submitted;
 }
 
 /* Waits for an answer, and takes all that are there. They are looked at twice before they are seen. */
@@ -92,8 +94,8 @@ read_one(const char *label, int fd, void *into, size_t len, off_t at)
 
 	io_uring_prep_read(sqe, fd, into, len, at);
 	io_uring_sqe_set_data64(sqe, 7);
-	submit(label);
-	take(label, 1);
+	if (submit(label) == 1)
+		take(label, 1);
 }
 
 static int
@@ -191,6 +193,99 @@ read_by_a_dead_child(void)
 	}
 	wait(NULL);
 	take("of a dead child", 1);
+}
+
+/* Reads and writes by a ring in its own memory. Writes back what it read. */
+static void
+use_own_ring(int fd, int child, int turn, int ready)
+{
+	static struct io_uring ring;
+	static char page[PAGE] __attribute__((aligned(4096)));
+	struct io_uring_cqe *cqe;
+	struct io_uring_sqe *sqe;
+	char		name[100];
+
+	io_uring_queue_init(ENTRIES, &ring, 0);
+	if (turn < 0)
+	{
+		/* The parent only was here, and left no ring. */
+		io_uring_queue_exit(&ring);
+		return;
+	}
+	write(ready, "x", 1);
+	read(turn, name, 1);
+	for (int writes = 0; writes < 2; writes++)
+	{
+		int			submitted;
+
+		sqe = io_uring_get_sqe(&ring);
+		if (writes)
+			io_uring_prep_write(sqe, fd, page, PAGE, (3 + child) * PAGE);
+		else
+			io_uring_prep_read(sqe, fd, page, PAGE, (3 + child) * PAGE);
+		io_uring_sqe_set_data64(sqe, 20 + child);
+		submitted = io_uring_submit(&ring);
+		snprintf(name, sizeof(name), "own ring/%s %d", writes ? "write" : "read", child);
+		if (writes || submitted != 1)
+			note(name, "%d", submitted);
+		if (submitted != 1)
+			continue;
+		io_uring_wait_cqes(&ring, &cqe, 1, NULL, NULL);
+		if (!writes)
+			note(name, "%d %d %016lx", (int) cqe->user_data, cqe->res, digest(page, PAGE));
+		io_uring_cq_advance(&ring, 1);
+	}
+	fflush(stdout);
+	write(ready, "x", 1);
+	_exit(0);
+}
+
+/* Two children each make a ring at one address, where the parent had one, before either uses its own. */
+static void
+rings_of_children(int fd)
+{
+	int			turn[2],
+				ready[2];
+	char		byte;
+
+	use_own_ring(fd, 0, -1, -1);
+	pipe(turn);
+	pipe(ready);
+	fflush(stdout);
+	for (int child = 0; child < 2; child++)
+		if (fork() == 0)
+			use_own_ring(fd, child, turn[0], ready[1]);
+	read(ready[0], &byte, 1);
+	read(ready[0], &byte, 1);
+	for (int child = 0; child < 2; child++)
+	{
+		write(turn[1], "x", 1);
+		read(ready[0], &byte, 1);
+	}
+	while (wait(NULL) > 0)
+		;
+	for (int i = 0; i < 2; i++)
+	{
+		close(turn[i]);
+		close(ready[i]);
+	}
+	note("own ring/file", "%ld %016lx", (long) pread(fd, shared->pages, PAGES * PAGE, 0),
+		 digest(shared->pages, sizeof(shared->pages)));
+	memset(shared->pages, 'x', sizeof(shared->pages));
+}
+
+/* A child closes the ring that it inherited. It stays its parent's. */
+static void
+close_by_a_child(int fd)
+{
+	fflush(stdout);
+	if (fork() == 0)
+	{
+		io_uring_queue_exit(&shared->ring);
+		_exit(0);
+	}
+	wait(NULL);
+	read_one("closed by a child", fd, shared->pages, PAGE, 3 * PAGE);
 }
 
 static void
@@ -317,6 +412,8 @@ main(int argc, char **argv)
 		"write", "writev", "options", "own position", "registered file", "splice", "link", "fallocate"
 	};
 
+	/* A fault may be an answer that never comes. */
+	alarm(60);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	snprintf(scene, sizeof(scene), "options");
 	note("a thread of the kernel", "%d", io_uring_queue_init(ENTRIES, &shared->ring, IORING_SETUP_SQPOLL));
@@ -332,6 +429,8 @@ main(int argc, char **argv)
 		reads(fd);
 		read_by_a_child();
 		read_by_a_dead_child();
+		rings_of_children(fd);
+		close_by_a_child(fd);
 		errors();
 		partial(fd);
 		limits(fd);

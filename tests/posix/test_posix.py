@@ -96,7 +96,7 @@ RING = {
     **{f"{kind}/{step}": "-95" for kind in ("registered file", "splice", "link", "fallocate") for step in ("submit", "again/submit")},
 }
 RING_OF_PROTECTED = {
-    "one more/submit": "-16",
+    "one more/submit": "-16", "own ring/write 0": "-95", "own ring/write 1": "-95",
     **{f"{kind}/{step}": "-95" for kind in ("write", "writev", "options", "own position") for step in ("submit", "again/submit")},
 }
 # The rest of a page that a file ends in is not counted: PostgreSQL counts whole pages.
@@ -107,7 +107,7 @@ RING_LINES = [
     *[f"io_uring's operation {number}{PAST}" for number in (17, 30)],
 ]
 RING_LINES_OF_PROTECTED = [
-    *[f"a protected file that io_uring writes{PAST}"] * 2, *[f"a protected file that io_uring reads with options{PAST}"] * 2,
+    *[f"a protected file that io_uring writes{PAST}"] * 4, *[f"a protected file that io_uring reads with options{PAST}"] * 2,
     "more requests of io_uring are under way than its ring has entries",
 ]
 FREOPEN_LINE = ("pgseal: a protected file's stream cannot be opened in place of another: "

@@ -6,8 +6,9 @@
 //! leaves to be done is kept in memory that the process which makes the ring shares with all that
 //! it forks. This memory holds no key.
 //!
-//! A ring that is made where another was, as after a restart that follows a crash, gets that one's
-//! memory: nothing is lost by restarts.
+//! A ring that a process makes where it made another, as after a restart that follows a crash, gets
+//! that one's memory: nothing is lost by restarts. What another process made there stays that
+//! one's: processes that were forked each find what they made themselves, or what they inherited.
 //!
 //! Callers keep liburing's rule: one thread at a time submits to a ring, and one at a time takes
 //! answers. PostgreSQL holds a lock for the second.
@@ -18,6 +19,7 @@ pub mod table;
 
 use crate::liburing::{Liburing, Ring};
 use crate::real::libc_call;
+use libc::pid_t;
 use plan::Refusal;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -59,6 +61,8 @@ struct Chunk {
 pub struct Known {
     /// The address of the ring's structure.
     address: usize,
+    /// The process that made it. No other one changes what all processes share of it.
+    maker: pid_t,
     /// The entries that there is memory for.
     room: usize,
     /// The entries that the ring has; none: it is closed.
@@ -159,7 +163,7 @@ pub fn add(ring: *const Ring, entries: usize) -> bool {
     // SAFETY: entries lead to memory that stays mapped.
     let old = unsafe { place.load(Ordering::Acquire).as_ref() };
     let Some(known) = old
-        .filter(|known| known.room >= entries)
+        .filter(|known| known.maker == me() && known.room >= entries)
         .or_else(|| make(address, entries))
     else {
         return false;
@@ -169,11 +173,16 @@ pub fn add(ring: *const Ring, entries: usize) -> bool {
     true
 }
 
-/// A ring is being closed.
+/// A ring is being closed. In a process that did not make it, that says nothing to the others.
 pub fn remove(ring: *const Ring) {
-    if let Some(known) = find(ring) {
+    if let Some(known) = find(ring).filter(|known| known.maker == me()) {
         known.entries.store(0, Ordering::Release);
     }
+}
+
+fn me() -> pid_t {
+    // SAFETY: getpid(2) takes no arguments.
+    unsafe { libc::getpid() }
 }
 
 /// Returns the entry for a ring at this address: its own, or the first free one.
@@ -195,6 +204,7 @@ fn make(address: usize, room: usize) -> Option<&'static Known> {
     unsafe {
         known.write(Known {
             address,
+            maker: me(),
             room,
             entries: AtomicUsize::new(0),
             memory: (AtomicUsize::new(0), AtomicUsize::new(0)),
