@@ -372,6 +372,48 @@ refused(const char *label, int kind, int fd)
 		 digest(shared->pages, sizeof(shared->pages)));
 }
 
+/*
+ * A request that was looked at waits behind one that is refused. Meanwhile its descriptor becomes another file's.
+ * Natively nothing is refused, and the two are filled in again.
+ */
+static void
+change_files(int fd)
+{
+	int			other = open("/dev/zero", O_RDONLY);
+	struct io_uring_sqe *sqe[2];
+	struct io_uring_cqe *cqe;
+	int			submitted;
+
+	note("another file", "%d", io_uring_queue_init(ENTRIES, &shared->ring, 0));
+	memset(shared->pages, 'x', sizeof(shared->pages));
+	for (int i = 0; i < 2; i++)
+		sqe[i] = request();
+	io_uring_prep_read(sqe[0], other, shared->pages, PAGE, PAGE);
+	io_uring_sqe_set_data64(sqe[0], 13);
+	io_uring_prep_splice(sqe[1], other, 0, other, PAGE, PAGE, 0);
+	io_uring_sqe_set_data64(sqe[1], 14);
+	submitted = io_uring_submit(&shared->ring);
+	note("another file/submit", "%d", submitted);
+	dup2(fd, other);
+	if (submitted == 2)
+	{
+		for (int i = 0; i < 2; i++)
+		{
+			io_uring_wait_cqes(&shared->ring, &cqe, 1, NULL, NULL);
+			io_uring_cq_advance(&shared->ring, 1);
+			sqe[i] = request();
+		}
+		io_uring_prep_read(sqe[0], other, shared->pages, PAGE, PAGE);
+		io_uring_sqe_set_data64(sqe[0], 13);
+	}
+	io_uring_prep_nop(sqe[1]);
+	io_uring_sqe_set_data64(sqe[1], 14);
+	if (submit("another file/again") == 2)
+		take("another file/pages", 2);
+	io_uring_queue_exit(&shared->ring);
+	close(other);
+}
+
 static void
 limits(int fd)
 {
@@ -435,6 +477,7 @@ main(int argc, char **argv)
 		partial(fd);
 		limits(fd);
 		io_uring_queue_exit(&shared->ring);
+		change_files(fd);
 		for (size_t kind = 0; kind < sizeof(KINDS) / sizeof(*KINDS); kind++)
 			refused(KINDS[kind], kind, fd);
 		close(fd);

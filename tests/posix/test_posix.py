@@ -94,6 +94,7 @@ RING = {
         "submit and wait", "submit and get events", "wait for a time", "submit, and wait for a time", "wait for one, for a time",
         "submit, and wait for two times", "submit, and wait in a region")},
     **{f"{kind}/{step}": "-95" for kind in ("registered file", "splice", "link", "fallocate") for step in ("submit", "again/submit")},
+    "another file/submit": "-95",
 }
 RING_OF_PROTECTED = {
     "one more/submit": "-16", "own ring/write 0": "-95", "own ring/write 1": "-95",
@@ -104,7 +105,7 @@ RING_OF_PAGES = {"cut page": "7016384", "cut page alone": "7000000"}
 RING_LINES = [
     *[f"this call of io_uring{PAST}"] * 7,
     *[f"a request of io_uring with the flags {flags}{PAST}" for flags in ("0x1", "0x4")],
-    *[f"io_uring's operation {number}{PAST}" for number in (17, 30)],
+    *[f"io_uring's operation {number}{PAST}" for number in (17, 30, 30)],
 ]
 RING_LINES_OF_PROTECTED = [
     *[f"a protected file that io_uring writes{PAST}"] * 4, *[f"a protected file that io_uring reads with options{PAST}"] * 2,

@@ -72,7 +72,8 @@ pub struct Completion {
 /// The queue of requests (`struct io_uring_sq`).
 #[repr(C)]
 pub struct Requests {
-    head: *mut AtomicU32,
+    /// The place after the last request that the kernel took.
+    pub head: *const AtomicU32,
     tail: *mut AtomicU32,
     /// The number of entries less one.
     pub mask: *const u32,
@@ -83,8 +84,7 @@ pub struct Requests {
     array: *mut u32,
     /// The entries.
     pub requests: *mut Request,
-    /// The place after the last request that the kernel was shown.
-    pub shown: u32,
+    shown: u32,
     /// The place after the last request that was filled in.
     pub filled: u32,
 }

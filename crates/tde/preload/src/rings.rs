@@ -20,7 +20,6 @@ pub mod table;
 use crate::liburing::{Liburing, Ring};
 use crate::real::libc_call;
 use libc::pid_t;
-use plan::Refusal;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use table::{Slot, Table};
@@ -69,8 +68,6 @@ pub struct Known {
     entries: AtomicUsize,
     /// Start and end of the memory that its processes share.
     memory: (AtomicUsize, AtomicUsize),
-    /// The place after the last request that was decided on. The submitter alone uses it.
-    seen: AtomicU32,
     /// The place after the last answer that was given.
     answered: AtomicU32,
     /// Was a refusal reported?
@@ -89,16 +86,6 @@ impl Known {
     pub fn memory(&self) -> (usize, usize) {
         let (start, end) = &self.memory;
         (start.load(Ordering::Relaxed), end.load(Ordering::Relaxed))
-    }
-
-    /// Returns the places of the requests that are to be decided on.
-    pub fn unseen(&self, shown: u32, filled: u32) -> Result<impl Iterator<Item = u32>, Refusal> {
-        plan::unseen(shown, filled, self.seen.load(Ordering::Relaxed))
-    }
-
-    /// The request at this place was decided on.
-    pub fn set_seen(&self, place: u32) {
-        self.seen.store(place.wrapping_add(1), Ordering::Relaxed);
     }
 
     /// Is the answer at this place given for the first time? Then it counts as given.
@@ -122,7 +109,6 @@ impl Known {
         self.table().clear();
         self.memory.0.store(memory.0, Ordering::Relaxed);
         self.memory.1.store(memory.1, Ordering::Relaxed);
-        self.seen.store(0, Ordering::Relaxed);
         self.answered.store(0, Ordering::Relaxed);
         self.reported.store(false, Ordering::Relaxed);
         self.entries.store(entries, Ordering::Release);
@@ -208,7 +194,6 @@ fn make(address: usize, room: usize) -> Option<&'static Known> {
             room,
             entries: AtomicUsize::new(0),
             memory: (AtomicUsize::new(0), AtomicUsize::new(0)),
-            seen: AtomicU32::new(0),
             answered: AtomicU32::new(0),
             reported: AtomicBool::new(false),
         });
@@ -267,12 +252,12 @@ mod tests {
         assert!(find(first).is_none());
         assert!(add(first, 8));
         let known = find(first).expect("it was added");
-        known.set_seen(4);
+        known.answers_first(4);
         assert!(add(first, 4));
         let again = find(first).expect("it was added");
         assert!(std::ptr::eq(known, again));
         assert_eq!((again.table().0.len(), again.memory()), (4, (0, 0)));
-        assert_eq!(again.unseen(0, 2).map(Iterator::count), Ok(2));
+        assert!(again.answers_first(0));
         assert!(add(first, 9));
         assert_eq!(find(first).map(|known| known.table().0.len()), Some(9));
         remove(first);

@@ -17,7 +17,7 @@ use crate::process::PROCESS;
 use crate::real::errno;
 use crate::report;
 use crate::rings::plan::{self, Into, Plan, Refusal};
-use crate::rings::table::{self, Buffers, Entry, Left, Pages};
+use crate::rings::table::{self, Buffers, Left, Pages};
 use crate::rings::{self, Known};
 use libc::{c_int, c_uint, c_void, iovec, off_t, size_t};
 use pgseal_crypto::UNIT;
@@ -194,7 +194,7 @@ fn refuse_once(ring: *const Ring, refusal: Refusal) -> c_int {
     }
 }
 
-/// Decides on all requests that were filled in since the last call.
+/// Decides on all requests that the kernel has not taken yet.
 ///
 /// # Safety
 /// `ring` is a ring to which the caller alone submits now.
@@ -202,29 +202,33 @@ unsafe fn prepare(ring: *mut Ring) -> Result<(), Refusal> {
     let known = rings::find(ring).ok_or(Refusal::UnknownRing)?;
     // SAFETY: the caller alone uses the queue's entries that the kernel was not shown.
     let requests = unsafe { &(*ring).requests };
-    for place in known.unseen(requests.shown, requests.filled)? {
+    // SAFETY: both lie in the ring's own memory.
+    let (head, entries) = unsafe { ((*requests.head).load(Ordering::Acquire), *requests.entries) };
+    for place in plan::waiting(head, requests.filled, entries)? {
         // SAFETY: the queue has `mask` + 1 entries, of which this is one that was filled in.
         let request = unsafe {
             let at = (place & *requests.mask) as usize;
             &mut *requests.requests.add(at)
         };
         // SAFETY: the buffers of the request are its submitter's until it is answered.
-        unsafe { prepare_one(known, request)? };
-        known.set_seen(place);
+        unsafe { prepare_one(known, place, request)? };
     }
     Ok(())
 }
 
 /// # Safety
 /// The buffers that the request names are its submitter's until it is answered.
-unsafe fn prepare_one(known: &Known, request: &mut Request) -> Result<(), Refusal> {
+unsafe fn prepare_one(known: &Known, place: u32, request: &mut Request) -> Result<(), Refusal> {
+    let table = known.table();
+    if table.holds(place, request) {
+        return Ok(());
+    }
     let Plan::Read(into) = plan::decide(request, |fd| files::get(fd).is_some())? else {
         return match table::is_token(request.user_data) {
-            true => Err(Refusal::Overtaken),
+            true => Err(Refusal::Token),
             false => Ok(()),
         };
     };
-    let table = known.table();
     if !table.has_room() {
         return Err(Refusal::Full);
     }
@@ -244,10 +248,7 @@ unsafe fn prepare_one(known: &Known, request: &mut Request) -> Result<(), Refusa
             ..Request::default()
         };
     }
-    let user_data = request.user_data;
-    let token = table.enter(Entry { user_data, left });
-    request.user_data = token.ok_or(Refusal::Full)?;
-    Ok(())
+    table.enter(place, request, left).ok_or(Refusal::Full)
 }
 
 fn buffers_of(request: &Request, into: Into) -> Result<Buffers, Refusal> {

@@ -27,8 +27,10 @@ pub enum Into {
 pub enum Refusal {
     /// It was made past the functions that this library knows.
     UnknownRing,
-    /// Requests were submitted past this library.
-    Overtaken,
+    /// It carries a word of this library's own.
+    Token,
+    /// More requests wait than the ring has entries.
+    Places,
     /// The ring has options whose layout or whose way of submitting is not known.
     Options(c_uint),
     /// The operation may open, close or move what a descriptor leads to.
@@ -62,7 +64,11 @@ impl fmt::Display for Refusal {
         const PAST: &str = "would go past the encryption: set io_method to worker or sync";
         match self {
             Self::UnknownRing => write!(f, "io_uring with a ring of unknown origin {PAST}"),
-            Self::Overtaken => write!(f, "io_uring with requests that were not seen {PAST}"),
+            Self::Token => write!(
+                f,
+                "a request of io_uring that carries another one's token {PAST}"
+            ),
+            Self::Places => write!(f, "io_uring with a queue of unknown order {PAST}"),
             Self::Options(flags) => write!(f, "io_uring with the options {flags:#x} {PAST}"),
             Self::Operation(number) => write!(f, "io_uring's operation {number} {PAST}"),
             Self::Flags(flags) => {
@@ -115,16 +121,16 @@ pub fn decide(request: &Request, is_protected: impl Fn(c_int) -> bool) -> Result
     }
 }
 
-/// The places of requests that were filled in and not seen yet. `shown` is the place after the last
-/// one that the kernel was shown, `filled` that after the last one that was filled in, `seen` that
-/// after the last one that was decided on. Places are counted modulo 2^32.
-pub fn unseen(shown: u32, filled: u32, seen: u32) -> Result<impl Iterator<Item = u32>, Refusal> {
-    let waiting = filled.wrapping_sub(shown);
-    let known = seen.wrapping_sub(shown);
-    if known > waiting {
-        return Err(Refusal::Overtaken);
+/// The places of the requests that the kernel has not taken yet: what their descriptors lead to may
+/// still change, however often they were decided on. `head` is the place after the last one that
+/// it took, `filled` that after the last one that was filled in, in a queue of so many entries.
+/// Places are counted modulo 2^32.
+pub fn waiting(head: u32, filled: u32, entries: u32) -> Result<impl Iterator<Item = u32>, Refusal> {
+    let count = filled.wrapping_sub(head);
+    if count > entries {
+        return Err(Refusal::Places);
     }
-    Ok((0..waiting - known).map(move |n| seen.wrapping_add(n)))
+    Ok((0..count).map(move |n| head.wrapping_add(n)))
 }
 
 #[cfg(test)]
@@ -194,23 +200,17 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_seen_once() {
+    fn all_requests_are_looked_at_until_the_kernel_takes_them() {
         for start in [0, 5, u32::MAX - 1] {
             let at = |n: u32| start.wrapping_add(n);
-            let places = |shown, filled, seen| {
-                unseen(at(shown), at(filled), at(seen)).map(Iterator::collect::<Vec<_>>)
-            };
-            assert_eq!(places(0, 3, 0), Ok(vec![at(0), at(1), at(2)]));
-            assert_eq!(
-                places(0, 3, 2),
-                Ok(vec![at(2)]),
-                "the submission was interrupted"
-            );
-            assert_eq!(places(0, 3, 3), Ok(vec![]));
-            assert_eq!(places(3, 3, 3), Ok(vec![]));
-            assert_eq!(places(4, 4, 3), Err(Refusal::Overtaken));
-            assert_eq!(places(3, 5, 2), Err(Refusal::Overtaken));
-            assert_eq!(places(0, 2, 3), Err(Refusal::Overtaken));
+            let places =
+                |head, filled| waiting(at(head), at(filled), 4).map(Iterator::collect::<Vec<_>>);
+            assert_eq!(places(0, 3), Ok(vec![at(0), at(1), at(2)]));
+            assert_eq!(places(2, 3), Ok(vec![at(2)]));
+            assert_eq!(places(3, 3), Ok(vec![]));
+            assert_eq!(places(1, 5).map(|places| places.len()), Ok(4));
+            assert_eq!(places(1, 6), Err(Refusal::Places));
+            assert_eq!(places(1, 0), Err(Refusal::Places));
         }
     }
 

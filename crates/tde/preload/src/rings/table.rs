@@ -7,6 +7,7 @@
 //!
 //! One process at a time enters, and one at a time removes; the two may be at work at once.
 
+use crate::liburing::Request;
 use libc::{c_int, iovec};
 use pgseal_crypto::{KeyId, KeyLength};
 use pgseal_storage::layout::Spec;
@@ -22,6 +23,10 @@ const TOKEN: u64 = 0x5ea1 << 48;
 pub struct Entry {
     /// The submitter's own word.
     pub user_data: u64,
+    /// Its place in the queue.
+    place: u32,
+    /// The request as the kernel sees it.
+    request: Request,
     /// What is left to do when the answer comes.
     pub left: Left,
 }
@@ -88,23 +93,38 @@ impl Table<'_> {
         self.free().is_some()
     }
 
-    /// Enters a request, and returns the token that it carries. None: all entries are taken.
-    pub fn enter(&self, entry: Entry) -> Option<u64> {
+    /// Enters the request at this place of the queue, which gets a token. None: all entries are
+    /// taken.
+    pub fn enter(&self, place: u32, request: &mut Request, left: Left) -> Option<()> {
         let at = self.free()?;
         let slot = &self.0[at];
+        let user_data = std::mem::replace(&mut request.user_data, TOKEN | at as u64);
+        let entry = Entry {
+            user_data,
+            place,
+            request: request.clone(),
+            left,
+        };
         // SAFETY: the entry is free, and this is the one process that takes free ones.
         unsafe { (*slot.entry.get()).write(entry) };
         slot.is_taken.store(true, Ordering::Release);
-        Some(TOKEN | at as u64)
+        Some(())
+    }
+
+    /// Was the request at this place entered as it is now? A token alone says nothing: a request may
+    /// have it from an earlier one that was filled in at the same address.
+    pub fn holds(&self, place: u32, request: &Request) -> bool {
+        self.taken(request.user_data).is_some_and(|slot| {
+            // SAFETY: the entry was written before `is_taken` was set, by this process, which alone
+            // writes it. It is removed after the request was taken by the kernel, and stays readable.
+            let entry = unsafe { (*slot.entry.get()).assume_init_ref() };
+            entry.place == place && entry.request == *request
+        })
     }
 
     /// Removes the request that carries this token. None: there is no such request under way.
     pub fn remove(&self, token: u64) -> Option<Entry> {
-        let at = usize::try_from(token & !TOKEN).ok()?;
-        let slot = self.0.get(at)?;
-        if !slot.is_taken.load(Ordering::Acquire) {
-            return None;
-        }
+        let slot = self.taken(token)?;
         // SAFETY: the entry was written before `is_taken` was set, and this is the one process that
         // removes entries.
         let entry = unsafe { (*slot.entry.get()).assume_init_ref().clone() };
@@ -119,6 +139,12 @@ impl Table<'_> {
         }
     }
 
+    fn taken(&self, token: u64) -> Option<&Slot> {
+        let at = usize::try_from(token ^ TOKEN).ok()?;
+        let slot = self.0.get(at)?;
+        slot.is_taken.load(Ordering::Acquire).then_some(slot)
+    }
+
     fn free(&self) -> Option<usize> {
         self.0
             .iter()
@@ -130,7 +156,7 @@ impl Buffers {
     /// Do the buffers, and the array that names them, lie in this memory?
     ///
     /// # Safety
-    /// An array may be read.
+    /// An array that lies there may be read.
     pub unsafe fn lie_in(&self, (start, end): (usize, usize)) -> bool {
         let holds = |address: usize, len: usize| {
             start <= address && address.checked_add(len).is_some_and(|after| after <= end)
@@ -139,12 +165,9 @@ impl Buffers {
             Self::One(_) => true,
             Self::Array(first, len) => holds(first.addr(), len * size_of::<iovec>()),
         };
+        let holds_one = |one: &iovec| holds(one.iov_base.addr(), one.iov_len);
         // SAFETY: the array may be read, by this function's contract.
-        let vectors = unsafe { self.vectors() };
-        holds_array
-            && vectors
-                .iter()
-                .all(|one| holds(one.iov_base.addr(), one.iov_len))
+        holds_array && unsafe { self.vectors() }.iter().all(holds_one)
     }
 
     /// Returns the buffers.
@@ -173,11 +196,13 @@ mod tests {
         std::iter::repeat_with(slot).take(count).collect()
     }
 
-    fn entry(user_data: u64) -> Entry {
-        Entry {
+    fn enter(table: &Table, user_data: u64) -> Option<u64> {
+        let mut request = Request {
             user_data,
-            left: Left::Nothing(0),
-        }
+            ..Request::default()
+        };
+        table.enter(0, &mut request, Left::Nothing(0))?;
+        Some(request.user_data)
     }
 
     /// A word of a sequence that looks random.
@@ -196,7 +221,7 @@ mod tests {
         let (mut state, mut under_way) = (7, HashMap::new());
         for user_data in 0..10_000 {
             if next(&mut state) % 2 == 0 {
-                let token = table.enter(entry(user_data));
+                let token = enter(&table, user_data);
                 assert_eq!(token.is_none(), under_way.len() == slots.len());
                 under_way.extend(token.map(|token| (token, user_data)));
             } else if let Some(&token) = under_way.keys().min_by_key(|_| next(&mut state)) {
@@ -213,12 +238,43 @@ mod tests {
     #[test]
     fn tokens_are_no_addresses_and_foreign_words_no_tokens() {
         let slots = slots(1);
-        let token = Table(&slots).enter(entry(1)).expect("a free entry");
+        let token = enter(&Table(&slots), 1).expect("a free entry");
         assert!(is_token(token));
         // Neither with addresses of 48 bits nor with those of 57.
         assert!(token >> 47 != 0 && token >> 56 != 0 && token >> 63 == 0);
         assert!(![0, 1, 0x7fff_ffff_ffff, u64::MAX].into_iter().any(is_token));
         assert!(Table(&slots).remove(token + 1).is_none());
+    }
+
+    #[test]
+    fn a_request_is_held_as_it_was_at_its_place() {
+        let slots = slots(2);
+        let table = Table(&slots);
+        let mut request = Request {
+            fd: 3,
+            user_data: 1,
+            ..Request::default()
+        };
+        assert!(!table.holds(5, &request), "without a token");
+        table
+            .enter(5, &mut request, Left::Nothing(0))
+            .expect("room");
+        assert!(table.holds(5, &request));
+        assert!(!table.holds(13, &request), "a later one");
+        let other = Request {
+            operation: 23,
+            ..request.clone()
+        };
+        assert!(!table.holds(5, &other), "filled in again");
+        table.remove(request.user_data).expect("it was entered");
+        assert!(!table.holds(5, &request), "answered");
+    }
+
+    #[test]
+    fn an_array_elsewhere_is_not_read() {
+        let nowhere = Buffers::Array(std::ptr::without_provenance(8), 1);
+        // SAFETY: the array lies elsewhere.
+        assert!(!unsafe { nowhere.lie_in((100, 200)) });
     }
 
     #[test]
