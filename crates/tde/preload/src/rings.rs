@@ -20,7 +20,7 @@ pub mod table;
 use crate::liburing::{Liburing, Ring};
 use crate::real::libc_call;
 use libc::pid_t;
-use std::ptr::null_mut;
+use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use table::{Slot, Table};
 
@@ -41,7 +41,7 @@ static RINGS: Rings = Rings {
 struct Rings {
     liburing: Liburing,
     /// A hash table. Entries stay.
-    by_address: [AtomicPtr<Known>; MAX],
+    by_address: [AtomicPtr<Head>; MAX],
     /// The mapping that new tables lie in.
     chunk: AtomicPtr<Chunk>,
     /// Start and end of the last anonymous memory that was mapped to be shared.
@@ -55,9 +55,13 @@ struct Chunk {
     used: AtomicUsize,
 }
 
-/// A ring, in shared memory before the entries of its table.
+/// A ring that is known. It leads to shared memory that stays mapped, and that its entries follow.
+#[derive(Clone, Copy)]
+pub struct Known(NonNull<Head>);
+
+/// What is kept of a ring, in shared memory before the entries of its table.
 #[repr(C, align(64))]
-pub struct Known {
+struct Head {
     /// The address of the ring's structure.
     address: usize,
     /// The process that made it. No other one changes what all processes share of it.
@@ -75,43 +79,54 @@ pub struct Known {
 }
 
 impl Known {
+    /// Returns the ring at this entry of the hash table, if there is one.
+    fn at(place: &AtomicPtr<Head>) -> Option<Self> {
+        NonNull::new(place.load(Ordering::Acquire)).map(Self)
+    }
+
+    fn head(self) -> &'static Head {
+        // SAFETY: entries lead to memory that stays mapped.
+        unsafe { self.0.as_ref() }
+    }
+
     /// Returns the table of its requests.
-    pub fn table(&self) -> Table<'_> {
-        let first = std::ptr::from_ref(self).wrapping_add(1).cast::<Slot>();
+    pub fn table(self) -> Table<'static> {
+        let first = self.0.as_ptr().wrapping_add(1).cast::<Slot>();
+        let entries = self.head().entries.load(Ordering::Acquire);
         // SAFETY: so many entries follow, of zeros at first, in a mapping that stays.
-        Table(unsafe { std::slice::from_raw_parts(first, self.entries.load(Ordering::Acquire)) })
+        Table(unsafe { std::slice::from_raw_parts(first, entries) })
     }
 
     /// Returns start and end of the memory that all processes share which may take its answers.
-    pub fn memory(&self) -> (usize, usize) {
-        let (start, end) = &self.memory;
+    pub fn memory(self) -> (usize, usize) {
+        let (start, end) = &self.head().memory;
         (start.load(Ordering::Relaxed), end.load(Ordering::Relaxed))
     }
 
     /// Is the answer at this place given for the first time? Then it counts as given.
-    pub fn answers_first(&self, place: u32) -> bool {
-        let answered = self.answered.load(Ordering::Relaxed);
-        let is_new = place.wrapping_sub(answered) < 1 << 31;
+    pub fn answers_first(self, place: u32) -> bool {
+        let answered = &self.head().answered;
+        let is_new = place.wrapping_sub(answered.load(Ordering::Relaxed)) < 1 << 31;
         if is_new {
-            self.answered
-                .store(place.wrapping_add(1), Ordering::Relaxed);
+            answered.store(place.wrapping_add(1), Ordering::Relaxed);
         }
         is_new
     }
 
     /// Is this the first refusal? Later ones are likely the same.
-    pub fn reports_first(&self) -> bool {
-        !self.reported.swap(true, Ordering::Relaxed)
+    pub fn reports_first(self) -> bool {
+        !self.head().reported.swap(true, Ordering::Relaxed)
     }
 
-    fn reset(&self, entries: usize, memory: (usize, usize)) {
-        self.entries.store(self.room, Ordering::Relaxed);
+    fn reset(self, entries: usize, memory: (usize, usize)) {
+        let head = self.head();
+        head.entries.store(head.room, Ordering::Relaxed);
         self.table().clear();
-        self.memory.0.store(memory.0, Ordering::Relaxed);
-        self.memory.1.store(memory.1, Ordering::Relaxed);
-        self.answered.store(0, Ordering::Relaxed);
-        self.reported.store(false, Ordering::Relaxed);
-        self.entries.store(entries, Ordering::Release);
+        head.memory.0.store(memory.0, Ordering::Relaxed);
+        head.memory.1.store(memory.1, Ordering::Relaxed);
+        head.answered.store(0, Ordering::Relaxed);
+        head.reported.store(false, Ordering::Relaxed);
+        head.entries.store(entries, Ordering::Release);
     }
 }
 
@@ -128,11 +143,9 @@ pub fn note_memory(start: usize, len: usize) {
 }
 
 /// Returns the known ring of this structure.
-pub fn find(ring: *const Ring) -> Option<&'static Known> {
-    let place = place_of(ring.addr())?.load(Ordering::Acquire);
-    // SAFETY: entries lead to memory that stays mapped.
-    let known = unsafe { place.as_ref() }?;
-    (known.entries.load(Ordering::Acquire) > 0).then_some(known)
+pub fn find(ring: *const Ring) -> Option<Known> {
+    let known = Known::at(place_of(ring.addr())?)?;
+    (known.head().entries.load(Ordering::Acquire) > 0).then_some(known)
 }
 
 /// A ring was made, with so many entries for requests. False: there is no memory for another one.
@@ -146,23 +159,22 @@ pub fn add(ring: *const Ring, entries: usize) -> bool {
     let Some(place) = place_of(address) else {
         return false;
     };
-    // SAFETY: entries lead to memory that stays mapped.
-    let old = unsafe { place.load(Ordering::Acquire).as_ref() };
-    let Some(known) = old
-        .filter(|known| known.maker == me() && known.room >= entries)
+    let fits = |old: &Head| old.maker == me() && old.room >= entries;
+    let Some(known) = Known::at(place)
+        .filter(|old| fits(old.head()))
         .or_else(|| make(address, entries))
     else {
         return false;
     };
     known.reset(entries, memory);
-    place.store(std::ptr::from_ref(known).cast_mut(), Ordering::Release);
+    place.store(known.0.as_ptr(), Ordering::Release);
     true
 }
 
 /// A ring is being closed. In a process that did not make it, that says nothing to the others.
 pub fn remove(ring: *const Ring) {
-    if let Some(known) = find(ring).filter(|known| known.maker == me()) {
-        known.entries.store(0, Ordering::Release);
+    if let Some(known) = find(ring).filter(|known| known.head().maker == me()) {
+        known.head().entries.store(0, Ordering::Release);
     }
 }
 
@@ -172,23 +184,21 @@ fn me() -> pid_t {
 }
 
 /// Returns the entry for a ring at this address: its own, or the first free one.
-fn place_of(address: usize) -> Option<&'static AtomicPtr<Known>> {
+fn place_of(address: usize) -> Option<&'static AtomicPtr<Head>> {
     let start = (address / LINE).wrapping_mul(0x9e37_79b9) % MAX;
     let places = (0..MAX).map(|n| &RINGS.by_address[(start + n) % MAX]);
-    places.take(MAX).find(|place| {
-        // SAFETY: entries lead to memory that stays mapped.
-        let known = unsafe { place.load(Ordering::Acquire).as_ref() };
-        known.is_none_or(|known| known.address == address)
-    })
+    places
+        .take(MAX)
+        .find(|place| Known::at(place).is_none_or(|known| known.head().address == address))
 }
 
 /// Makes a table with room for so many entries.
-fn make(address: usize, room: usize) -> Option<&'static Known> {
-    let size = size_of::<Known>() + room.checked_mul(size_of::<Slot>())?;
-    let known = take(size)?.cast::<Known>();
+fn make(address: usize, room: usize) -> Option<Known> {
+    let size = size_of::<Head>() + room.checked_mul(size_of::<Slot>())?;
+    let head = NonNull::new(take(size)?.cast::<Head>())?;
     // SAFETY: the memory is ours alone, aligned, large enough, and stays. Zeros are free entries.
     unsafe {
-        known.write(Known {
+        head.write(Head {
             address,
             maker: me(),
             room,
@@ -197,8 +207,8 @@ fn make(address: usize, room: usize) -> Option<&'static Known> {
             answered: AtomicU32::new(0),
             reported: AtomicBool::new(false),
         });
-        Some(&*known)
     }
+    Some(Known(head))
 }
 
 /// Takes memory of zeros for good, aligned for a [`Chunk`].
@@ -255,7 +265,7 @@ mod tests {
         known.answers_first(4);
         assert!(add(first, 4));
         let again = find(first).expect("it was added");
-        assert!(std::ptr::eq(known, again));
+        assert_eq!(known.0, again.0);
         assert_eq!((again.table().0.len(), again.memory()), (4, (0, 0)));
         assert!(again.answers_first(0));
         assert!(add(first, 9));
@@ -283,7 +293,7 @@ mod tests {
         for (place, first) in [(0, true), (1, true), (0, false), (1, false), (2, true)] {
             assert_eq!(known.answers_first(place), first, "{place}");
         }
-        known.answered.store(u32::MAX, Ordering::Relaxed);
+        known.head().answered.store(u32::MAX, Ordering::Relaxed);
         for (place, first) in [(u32::MAX, true), (u32::MAX, false), (0, true), (0, false)] {
             assert_eq!(known.answers_first(place), first, "{place}");
         }

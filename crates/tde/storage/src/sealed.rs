@@ -112,10 +112,17 @@ impl<'k> SealedFile<'k> {
         )
     }
 
-    /// Are whole pages decrypted without regard to where the file ends?
+    /// Are whole pages decrypted without regard to where the file ends, and to other processes that
+    /// write it meanwhile?
     #[must_use]
     pub fn opens_in_place(&self) -> bool {
-        matches!(self.layout, Layout::Units { .. })
+        matches!(
+            self.layout,
+            Layout::Units {
+                writers: Writers::Own | Writers::NoImages,
+                ..
+            }
+        )
     }
 
     /// The tweak of the data unit at `offset`.

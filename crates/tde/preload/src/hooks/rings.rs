@@ -218,7 +218,7 @@ unsafe fn prepare(ring: *mut Ring) -> Result<(), Refusal> {
 
 /// # Safety
 /// The buffers that the request names are its submitter's until it is answered.
-unsafe fn prepare_one(known: &Known, place: u32, request: &mut Request) -> Result<(), Refusal> {
+unsafe fn prepare_one(known: Known, place: u32, request: &mut Request) -> Result<(), Refusal> {
     let table = known.table();
     if table.holds(place, request) {
         return Ok(());
@@ -273,7 +273,7 @@ fn buffers_of(request: &Request, into: Into) -> Result<Buffers, Refusal> {
 ///
 /// # Safety
 /// The buffers are the submitter's until the request is answered.
-unsafe fn pages(known: &Known, request: &Request, into: Buffers) -> Option<Pages> {
+unsafe fn pages(known: Known, request: &Request, into: Buffers) -> Option<Pages> {
     let file = files::get(request.fd).filter(|file| file.file.readable().is_ok())?;
     // SAFETY: an array may be read, by this function's contract.
     let vectors = unsafe {
@@ -344,7 +344,7 @@ unsafe fn give(ring: *mut Ring, answers: *mut *mut Completion, count: c_uint) {
 ///
 /// # Safety
 /// The buffers of the request that it answers are in place.
-unsafe fn finish(known: &Known, answer: &mut Completion) {
+unsafe fn finish(known: Known, answer: &mut Completion) {
     if !table::is_token(answer.user_data) {
         return;
     }
