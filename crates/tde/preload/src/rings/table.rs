@@ -111,12 +111,12 @@ impl Table<'_> {
         Some(())
     }
 
-    /// Was the request at this place entered as it is now? A token alone says nothing: a request may
-    /// have it from an earlier one that was filled in at the same address.
+    /// Was the request at this place entered as it is now? A token alone says nothing: a request
+    /// may have it from an earlier one that was filled in at the same address.
     pub fn holds(&self, place: u32, request: &Request) -> bool {
         self.taken(request.user_data).is_some_and(|slot| {
-            // SAFETY: the entry was written before `is_taken` was set, by this process, which alone
-            // writes it. It is removed after the request was taken by the kernel, and stays readable.
+            // SAFETY: the entry was written before `is_taken` was set, and this is the one process
+            // that writes entries. What another one removes stays readable.
             let entry = unsafe { (*slot.entry.get()).assume_init_ref() };
             entry.place == place && entry.request == *request
         })
@@ -156,7 +156,7 @@ impl Buffers {
     /// Do the buffers, and the array that names them, lie in this memory?
     ///
     /// # Safety
-    /// An array that lies there may be read.
+    /// An array in this memory may be read.
     pub unsafe fn lie_in(&self, (start, end): (usize, usize)) -> bool {
         let holds = |address: usize, len: usize| {
             start <= address && address.checked_add(len).is_some_and(|after| after <= end)
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn an_array_elsewhere_is_not_read() {
         let nowhere = Buffers::Array(std::ptr::without_provenance(8), 1);
-        // SAFETY: the array lies elsewhere.
+        // SAFETY: the array is in other memory, and is not read.
         assert!(!unsafe { nowhere.lie_in((100, 200)) });
     }
 
