@@ -1,6 +1,7 @@
 //! Memory that the library has for itself, so that a transfer allocates nothing.
 
 use crate::arena::Arena;
+use crate::rings::Rings;
 use pgseal_storage::scratch::Scratch;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +15,7 @@ pub static MEMORY: Memory = Memory {
         }
     }; POOL],
     contexts: Arena::new(),
+    rings: Rings::new(),
 };
 
 /// Bytes for AWS-LC's largest context: that of XTS.
@@ -28,6 +30,8 @@ pub struct Memory {
     scratches: [Slot; POOL],
     /// The expanded keys of AWS-LC ([`crate::contexts`]).
     pub contexts: Arena<CONTEXT_SIZE>,
+    /// The rings of io_uring, and the tables of their requests.
+    pub rings: Rings,
 }
 
 struct Slot {

@@ -18,6 +18,7 @@ pub mod plan;
 pub mod table;
 
 use crate::liburing::{Liburing, Ring};
+use crate::memory::MEMORY;
 use crate::real::libc_call;
 use libc::pid_t;
 use std::ptr::{null_mut, NonNull};
@@ -31,14 +32,8 @@ const MAX: usize = 1 << 15;
 const CHUNK: usize = 1 << 20;
 const LINE: usize = 64;
 
-static RINGS: Rings = Rings {
-    liburing: Liburing::new(),
-    by_address: [const { AtomicPtr::new(null_mut()) }; MAX],
-    chunk: AtomicPtr::new(null_mut()),
-    memory: (AtomicUsize::new(0), AtomicUsize::new(0)),
-};
-
-struct Rings {
+/// The rings of this process, in [`MEMORY`].
+pub struct Rings {
     liburing: Liburing,
     /// A hash table. Entries stay.
     by_address: [AtomicPtr<Head>; MAX],
@@ -46,6 +41,18 @@ struct Rings {
     chunk: AtomicPtr<Chunk>,
     /// Start and end of the last anonymous memory that was mapped to be shared.
     memory: (AtomicUsize, AtomicUsize),
+}
+
+impl Rings {
+    /// Makes the table of a process that knows no ring.
+    pub const fn new() -> Self {
+        Self {
+            liburing: Liburing::new(),
+            by_address: [const { AtomicPtr::new(null_mut()) }; MAX],
+            chunk: AtomicPtr::new(null_mut()),
+            memory: (AtomicUsize::new(0), AtomicUsize::new(0)),
+        }
+    }
 }
 
 /// The head of a mapping. Processes that were forked share it.
@@ -132,14 +139,14 @@ impl Known {
 
 /// Returns liburing's own functions.
 pub fn liburing() -> &'static Liburing {
-    &RINGS.liburing
+    &MEMORY.rings.liburing
 }
 
 /// Anonymous memory was mapped, which forked processes share. PostgreSQL maps its own just before
 /// it makes its rings there.
 pub fn note_memory(start: usize, len: usize) {
-    RINGS.memory.0.store(start, Ordering::Relaxed);
-    RINGS.memory.1.store(start + len, Ordering::Relaxed);
+    MEMORY.rings.memory.0.store(start, Ordering::Relaxed);
+    MEMORY.rings.memory.1.store(start + len, Ordering::Relaxed);
 }
 
 /// Returns the known ring of this structure.
@@ -151,7 +158,7 @@ pub fn find(ring: *const Ring) -> Option<Known> {
 /// A ring was made, with so many entries for requests. False: there is no memory for another one.
 pub fn add(ring: *const Ring, entries: usize) -> bool {
     let address = ring.addr();
-    let (start, end) = &RINGS.memory;
+    let (start, end) = &MEMORY.rings.memory;
     let memory = (start.load(Ordering::Relaxed), end.load(Ordering::Relaxed));
     // A ring outside that memory has answers that no other process takes, and so has it none there.
     let is_shared = (memory.0..memory.1).contains(&address);
@@ -186,7 +193,7 @@ fn me() -> pid_t {
 /// Returns the entry for a ring at this address: its own, or the first free one.
 fn place_of(address: usize) -> Option<&'static AtomicPtr<Head>> {
     let start = (address / LINE).wrapping_mul(0x9e37_79b9) % MAX;
-    let places = (0..MAX).map(|n| &RINGS.by_address[(start + n) % MAX]);
+    let places = (0..MAX).map(|n| &MEMORY.rings.by_address[(start + n) % MAX]);
     places
         .take(MAX)
         .find(|place| Known::at(place).is_none_or(|known| known.head().address == address))
@@ -214,10 +221,10 @@ fn make(address: usize, room: usize) -> Option<Known> {
 /// Takes memory of zeros for good, aligned for a [`Chunk`].
 fn take(size: usize) -> Option<*mut u8> {
     let size = size.next_multiple_of(LINE);
-    let current = RINGS.chunk.load(Ordering::Acquire);
+    let current = MEMORY.rings.chunk.load(Ordering::Acquire);
     take_from(current, size).or_else(|| {
         let new = map(size_of::<Chunk>() + size)?;
-        RINGS.chunk.store(new, Ordering::Release);
+        MEMORY.rings.chunk.store(new, Ordering::Release);
         take_from(new, size)
     })
 }
