@@ -7,7 +7,9 @@
  *	  when it is parsed, with the subqueries and VALUES that its columns come from.
  * 2. What PL/pgSQL's variables and the arguments of SQL functions are is not known: to the parser they are parameters, too.
  *	  They are no client's, and are let pass. Literals are not.
- * 3. An interval, a number of days that a date is moved by, a time zone, and the field of date_trunc and extract are plain
+ * 3. So are a client's sealed literals and parameters beside plain values. A client seals what it takes for the value of an
+ *	  encrypted column: a column that has become plain is an error, and never a comparison.
+ * 4. An interval, a number of days that a date is moved by, a time zone, and the field of date_trunc and extract are plain
  *	  wherever they are.
  */
 #include "encdb.h"
@@ -207,9 +209,17 @@ IsOpen(Node *node, void *context)
 	return expression_tree_walker(node, IsOpen, context);
 }
 
+/* Whether an encrypted value, or a list of some, is a literal or a client's parameter by itself */
+static bool
+IsSealed(Node *node, Scope *scope)
+{
+	node = strip_implicit_coercions(node);
+	return (IsA(node, Const) || IsA(node, Param) || IsA(node, ArrayExpr)) && IsOpen(node, scope);
+}
+
 /* Raise what PostgreSQL says where there is no such operator */
 static void
-RefuseOpen(Oid operator, List *arguments, const Scope *scope, int location)
+Refuse(Oid operator, List *arguments, const char *detail, const Scope *scope, int location)
 {
 	char	   *name = OidIsValid(operator) ? get_opname(operator) : NULL;
 
@@ -217,7 +227,7 @@ RefuseOpen(Oid operator, List *arguments, const Scope *scope, int location)
 			(errcode(ERRCODE_UNDEFINED_FUNCTION),
 			 errmsg("operator does not exist: %s %s %s", format_type_be(exprType(linitial(arguments))), name ? name : "=",
 					format_type_be(exprType(lsecond(arguments)))),
-			 errdetail("An encrypted value is not compared with a literal or a parameter of a plain type."),
+			 errdetail("%s", detail),
 			 errhint("Give it the encrypted type, or none, and let the client seal it. Values that the server has, such as now() and "
 					 "plain columns, are compared under the grant compare-plain."),
 			 scope->pstate ? parser_errposition(scope->pstate, location) : 0));
@@ -228,9 +238,13 @@ LookAt(Oid operator, Oid function, List *arguments, Scope *scope, int location)
 {
 	int			plain = -1;
 
-	if (list_length(arguments) == 2 && encdb_comparison_of(function, &plain) != 0 && plain >= 0 &&
-		IsOpen(list_nth(arguments, plain), scope))
-		RefuseOpen(operator, arguments, scope, location);
+	if (list_length(arguments) != 2 || encdb_comparison_of(function, &plain) == 0 || plain < 0)
+		return;
+	if (IsOpen(list_nth(arguments, plain), scope))
+		Refuse(operator, arguments, "An encrypted value is not compared with a literal or a parameter of a plain type.",
+			   scope, location);
+	if (IsSealed(list_nth(arguments, 1 - plain), scope))
+		Refuse(operator, arguments, "A plain value is not compared with an encrypted literal or parameter.", scope, location);
 }
 
 static bool
