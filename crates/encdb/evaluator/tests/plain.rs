@@ -14,7 +14,7 @@ use pgseal_value::{AggregateKind, Arithmetic, Type, Value};
 
 const C: CollationId = CollationId::C;
 
-/// What the server has is compared under a grant of its own, and does nothing else.
+/// A plain value of the server is compared under a grant of its own, and serves nothing else.
 #[test]
 fn a_plain_value_is_compared_under_its_own_grant_and_is_no_cell() {
     let engine = engine(false);

@@ -109,7 +109,7 @@ pub struct Ring {
 
 const _: () = assert!(std::mem::offset_of!(Ring, completions) == 104);
 
-/// What a ring is made with (`struct io_uring_params`), as far as it matters here.
+/// The options that a ring is made with (`struct io_uring_params`), as far as they matter here.
 #[repr(C)]
 pub struct Parameters {
     entries: [u32; 2],

@@ -66,7 +66,7 @@ struct Chunk {
 #[derive(Clone, Copy)]
 pub struct Known(NonNull<Head>);
 
-/// What is kept of a ring, in shared memory before the entries of its table.
+/// The state of a ring, in shared memory before the entries of its table.
 #[repr(C, align(64))]
 struct Head {
     /// The address of the ring's structure.

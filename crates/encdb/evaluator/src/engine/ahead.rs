@@ -29,7 +29,7 @@ pub(super) fn rows(cells: usize) -> usize {
 /// Cells that were opened and not asked for.
 #[derive(Default)]
 pub(super) struct Ahead {
-    /// In the order in which they were listed
+    /// The cells, in the order in which they were listed
     held: Vec<Held>,
     /// Their bytes, one behind the other
     bytes: Vec<u8>,

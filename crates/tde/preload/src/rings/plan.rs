@@ -4,7 +4,7 @@ use crate::liburing::{operation, Request, ASYNC};
 use libc::{c_int, c_uint};
 use std::fmt;
 
-/// What becomes of a request.
+/// The decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// The kernel does it, and no byte of it is a protected file's.

@@ -27,11 +27,11 @@ pub struct Entry {
     place: u32,
     /// The request as the kernel sees it.
     request: Request,
-    /// What is left to do when the answer comes.
+    /// The work that is left when the answer comes.
     pub left: Left,
 }
 
-/// What is left to do when the answer comes.
+/// The work that is left when the answer comes.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant)] // in slots of one size
 pub enum Left {
