@@ -1,9 +1,17 @@
 """A relay between a client and a server's socket that loses the connection at a statement (imported by tests)."""
 
+import itertools
 import os
+import queue
+import re
 import selectors
 import socket
 import threading
+
+from waiting import eventually
+
+COUNT = itertools.count()
+OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
 
 
 def before_commit_of(statement):
@@ -66,3 +74,34 @@ class Cut:
                         self.was_cut |= is_cut
                         return
                     key.data.sendall(data)
+
+
+class Killer:
+    """Finds what a program sends, and kills the program before the server gets it."""
+
+    def __init__(self, pattern):
+        self.pattern, self.seen, self.started = re.compile(pattern, re.DOTALL), b"", queue.Queue()
+
+    def __call__(self, data):
+        self.seen += data
+        if not self.pattern.search(self.seen):
+            return False
+        process = self.started.get(timeout=60)
+        process.kill()
+        process.wait()
+        return True
+
+
+def killed_at(case, cluster, pattern, start):
+    """Starts a program that connects by the directory that `start` gets, and kills it as soon as it has sent this. The server gets
+    that, and nothing else. (A test that waits for the server's log instead kills too late when the machine is busy.)"""
+    killer = Killer(pattern)
+    cut = Cut.to(cluster, case.directory / f"cut{next(COUNT)}", killer, True)
+    try:
+        process = start(cut.directory)
+        killer.started.put(process)
+        process.wait(120)
+    finally:
+        cut.close()
+    case.assertTrue(cut.was_cut, f"it ended before it was killed: {pattern}")
+    eventually(lambda: cluster.psql(OTHERS) == "0")

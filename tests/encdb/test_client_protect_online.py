@@ -13,7 +13,7 @@ import psycopg2
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import FORMS, TOOLS, VERSION, programs  # noqa: E402
-from cut import Cut, before_commit_of  # noqa: E402
+from cut import OTHERS, Cut, before_commit_of, killed_at  # noqa: E402
 from owners_client import IO, NOT_TRUSTED, PGSEAL, REFUSED, USAGE  # noqa: E402
 from page import Page  # noqa: E402
 from pgseal_test import base_environment, main, run  # noqa: E402
@@ -22,20 +22,19 @@ from waiting import eventually  # noqa: E402
 
 PAGE = "docs/confidential/client.md"
 FOUND, BUSY = 1, 9
-OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-# Everything that the online form does by itself, and the statement by which the server's log says that it has begun.
+# Everything that the online form does by itself, and the statement that begins it.
 STEPS = {
-    "columns": "CREATE TRIGGER",
-    "rows": "UPDATE ONLY .*UPDATE ONLY ",
-    "dirty index": r"CREATE INDEX CONCURRENTLY \"pgseal_protect_\d+_dirty",
-    "index": "CREATE UNIQUE INDEX CONCURRENTLY",
-    "lock": "LOCK TABLE ONLY",
-    "exchange": "DROP COLUMN",
-    "commit": "DROP COLUMN.*statement: COMMIT",
-    "required": "VALIDATE CONSTRAINT",
-    "final index": "statement: CREATE UNIQUE INDEX CONCURRENTLY pgseal_protect_f",
-    "replaced": "statement: BEGIN; SET LOCAL lock_timeout = '500ms'; DROP INDEX",
-    "statistics": "statement: ANALYZE",
+    "columns": rb"CREATE TRIGGER",
+    "rows": rb"UPDATE ONLY .*UPDATE ONLY ",
+    "dirty index": rb'CREATE INDEX CONCURRENTLY "pgseal_protect_\d+_dirty',
+    "index": rb"CREATE UNIQUE INDEX CONCURRENTLY",
+    "lock": rb"LOCK TABLE ONLY",
+    "exchange": rb"DROP COLUMN",
+    "commit": rb"DROP COLUMN.*COMMIT\0",
+    "required": rb"VALIDATE CONSTRAINT",
+    "final index": rb"CREATE UNIQUE INDEX CONCURRENTLY pgseal_protect_f",
+    "replaced": rb"BEGIN; SET LOCAL lock_timeout = '500ms'; DROP INDEX",
+    "statistics": rb"ANALYZE",
 }
 FINAL = b"CREATE UNIQUE INDEX CONCURRENTLY pgseal_protect_f"
 BEFORE = ["columns", "rows", "dirty index", "index"]
@@ -193,18 +192,8 @@ class Online(Proxied):
             self.assertEqual(cursor.fetchall(), [(4,)])
         self.assertNotIn("secretOne", (cluster.home / "log").read_text())
 
-    def killed_at(self, cluster, step, columns="c,n"):
-        """Starts a run and kills it as soon as the server's log shows a step; the server then notices."""
-        log = cluster.home / "log"
-        before = log.stat().st_size
-        process = self.start(cluster, "t", columns, "--batch-rows", "500")
-        ended = None
-        while not re.search(STEPS[step], log.read_text()[before:], re.DOTALL):
-            self.assertIsNone(ended, f"it ended before it was killed: {step}")
-            ended = process.poll()
-        process.kill()
-        process.wait()
-        eventually(lambda: cluster.psql(OTHERS) == "0")
+    def killed_at(self, cluster, step):
+        killed_at(self, cluster, STEPS[step], lambda at: self.start(cluster, "t", "c,n", "--batch-rows", "500", host=at))
 
     def cut_before(self, cluster, statement, columns="c,n"):
         """Starts a run whose connection is lost before the server gets a statement that begins so."""
@@ -220,7 +209,7 @@ class Online(Proxied):
             INSERT INTO t TABLE reference""")
 
     def test_killed_at_any_step_it_goes_on(self):
-        """SIGKILL as soon as the server has got a statement; rows are written before the next run."""
+        """SIGKILL while the server gets a statement; rows are written before the next run."""
         cluster = self.owner()
         for step in STEPS:
             with self.subTest(step=step):
