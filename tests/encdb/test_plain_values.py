@@ -267,7 +267,9 @@ class Plain(Proxied):
         """When they are parsed: no value was bound then."""
         statements = ["SELECT 1 FROM t WHERE c = $1::text", "SELECT 1 FROM t WHERE $1::varchar(3) < c", "SELECT 1 FROM t WHERE c = ANY ($1::text[])",
                       "SELECT 1 FROM t WHERE c IN ($1::text, NULL)", "SELECT 1 FROM t WHERE c = coalesce($1::text, n)", "SELECT 1 FROM t WHERE c > lower($1)",
-                      "SELECT 1 FROM t WHERE c = (SELECT $1::text)", "SELECT CASE c WHEN $1::text THEN 1 END FROM t", "SELECT 1 FROM t WHERE k = $1::int + 1",
+                      "SELECT 1 FROM t WHERE c = (SELECT $1::text)", "SELECT CASE c WHEN $1::text THEN 1 END FROM t",
+                      "SELECT CASE $1::text WHEN c THEN 1 END FROM t", "SELECT CASE $1 WHEN c THEN 1 END FROM t",
+                      "WITH i AS (INSERT INTO t (n) VALUES (now()::text) RETURNING $1::text AS x) SELECT 1 FROM t, i WHERE c = i.x", "SELECT 1 FROM t WHERE k = $1::int + 1",
                       "SELECT 1 FROM t WHERE k > abs($1::int)", "SELECT 1 FROM t WHERE k <= $1::smallint", "SELECT 1 FROM t WHERE e = $1::timestamptz",
                       "SELECT nullif(c, $1::text) FROM t", "SELECT 1 FROM t WHERE c IS DISTINCT FROM $1::text",
                       "UPDATE t SET n = 'x' WHERE c = $1::text", "DELETE FROM t USING t u WHERE t.c = u.n || $1::text", "EXPLAIN SELECT 1 FROM t WHERE c = $1::text",
@@ -288,9 +290,16 @@ class Plain(Proxied):
         wrong = [(one, said) for one, said in zip(prepared + literal + kept, answers) if said != "42883\n"]
         self.assertEqual(wrong, [])
         # What the server has, and what is plain anywhere.
-        has = ["c = n", "e < now() - '1 day'::interval * 2", "e > date_trunc('year', now())", "e > CURRENT_DATE - 30", "c = NULL::text", "c > CURRENT_USER",
+        has = ["CASE n WHEN c THEN true END", "c = n", "e < now() - '1 day'::interval * 2", "e > date_trunc('year', now())", "e > CURRENT_DATE - 30", "c = NULL::text", "c > CURRENT_USER",
                "k < (SELECT count(*) FROM t WHERE n = 'x')"]
         self.assertEqual({one for one in self.answers(server, self.opening(), [f"PREPARE h{i} AS SELECT 1 FROM t WHERE {one}" for i, one in enumerate(has)])}, {"00000\n"})
+
+    def test_statements_of_before_the_library_are_looked_at(self):
+        """What was prepared in a connection that had not loaded it is parsed again."""
+        _, server = next(self.servers())
+        self.as_owner(server, "SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL; CREATE TABLE t AS SELECT encdb.enc_text_encrypt('x') AS c, 'x' AS n;")
+        for statement in ("PREPARE q(text) AS SELECT count(*) FROM t WHERE c = $1", "PREPARE q(text) AS SELECT count(*) FROM t WHERE c = 'x'::text AND n = $1"):
+            server.psql(f"{statement};\n{self.opening()}EXECUTE q('x');", error="operator does not exist: enc_text = text")
 
     def test_variables_of_functions_are_the_servers(self):
         body = "CREATE FUNCTION f(v text) RETURNS bigint LANGUAGE {} AS $$ {} $$;"

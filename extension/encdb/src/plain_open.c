@@ -9,7 +9,8 @@
  *	  They are no client's, and are let pass. Literals are not.
  * 3. So are a client's sealed literals and parameters beside plain values. A client seals what it takes for the value of an
  *	  encrypted column: a column that has become plain is an error, and never a comparison.
- * 4. An interval, a number of days that a date is moved by, a time zone, and the field of date_trunc and extract are plain
+ * 4. A statement that was prepared before the library came is parsed again: its first parsing was not looked at.
+ * 5. An interval, a number of days that a date is moved by, a time zone, and the field of date_trunc and extract are plain
  *	  wherever they are.
  */
 #include "encdb.h"
@@ -23,6 +24,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/plancache.h"
 
 static post_parse_analyze_hook_type next_analyze = NULL;
 
@@ -59,6 +61,7 @@ typedef struct Scope
 	ParseState *pstate;			/* of the statement; NULL of an expression */
 	bool		parameters;		/* are a client's */
 	const SubLink *link;		/* whose test is looked at */
+	Node	   *tested;			/* by the CASE that is looked at: its conditions have a CaseTestExpr in its place */
 } Scope;
 
 static bool OpensColumn(const Query *query, int column, const Scope *outer);
@@ -137,9 +140,10 @@ static bool
 OpensColumn(const Query *query, int column, const Scope *outer)
 {
 	Scope		scope = {query, outer, outer->pstate, outer->parameters};
+	List	   *results = query->commandType == CMD_SELECT ? query->targetList : query->returningList;
 	ListCell   *cell;
 
-	foreach(cell, query->targetList)
+	foreach(cell, results)
 	{
 		TargetEntry *target = lfirst(cell);
 
@@ -185,6 +189,8 @@ IsOpen(Node *node, void *context)
 		return !((Const *) node)->constisnull && ((Const *) node)->consttype != INTERVALOID;
 	if (IsA(node, Param))
 		return OpensParameter((Param *) node, scope);
+	if (IsA(node, CaseTestExpr))
+		return scope->tested && IsOpen(scope->tested, context);
 	if (IsA(node, Var))
 		return OpensVariable((Var *) node, scope);
 	/* What a subquery gives, and not what it is found by */
@@ -214,6 +220,11 @@ static bool
 IsSealed(Node *node, Scope *scope)
 {
 	node = strip_implicit_coercions(node);
+	if (IsA(node, CaseTestExpr) && scope->tested)
+		return IsSealed(scope->tested, scope);
+	/* A cast to a limit of its type: enc_text(9) */
+	if (IsA(node, FuncExpr) && exprIsLengthCoercion(node, NULL))
+		return IsSealed(linitial(((FuncExpr *) node)->args), scope);
 	return (IsA(node, Const) || IsA(node, Param) || IsA(node, ArrayExpr)) && IsOpen(node, scope);
 }
 
@@ -267,6 +278,13 @@ Look(Node *node, void *context)
 
 		tested.link = (SubLink *) node;
 		return Look(((SubLink *) node)->testexpr, &tested) || Look(((SubLink *) node)->subselect, scope);
+	}
+	if (IsA(node, CaseExpr) && ((CaseExpr *) node)->arg)
+	{
+		Scope		tested = *scope;
+
+		tested.tested = (Node *) ((CaseExpr *) node)->arg;
+		return expression_tree_walker(node, Look, &tested);
 	}
 	if (IsA(node, OpExpr) || IsA(node, DistinctExpr) || IsA(node, NullIfExpr))
 	{
@@ -333,4 +351,6 @@ encdb_plain_open_init(void)
 {
 	next_analyze = post_parse_analyze_hook;
 	post_parse_analyze_hook = LookAtStatement;
+	if (!process_shared_preload_libraries_in_progress)
+		ResetPlanCache();
 }
