@@ -131,7 +131,7 @@ def grant_fields(r):
          "database": r.take(16), "operations": r.number(4), "not_before": r.number(8), "not_after": r.number(8), "scope": r.number(1)}
     g["keys"] = [r.number(4) for _ in range(r.number(2))]
     g["signature"] = r.take(64)
-    need(not r.data and g["subject"] <= 2 and g["placed"] <= 1 and g["scope"] <= 2 and g["operations"] < 1 << 12)
+    need(not r.data and g["subject"] <= 2 and g["placed"] <= 1 and g["scope"] <= 2 and g["operations"] < 1 << 13)
     need((g["subject"] == 1 or not any(g["client"])) and (g["placed"] or not any(g["database"])))
     need(g["keys"] == sorted(set(g["keys"])) and (g["scope"] or not g["keys"]))
     return g

@@ -12,6 +12,14 @@ OPERATORS = "+-*/%^"
 FIELDS = ["century", "day", "decade", "dow", "doy", "epoch", "hour", "isodow", "isoyear", "julian", "microseconds",
           "millennium", "milliseconds", "minute", "month", "quarter", "second", "timezone", "timezone_hour",
           "timezone_minute", "week", "year"]
+# Of the database of zones, without those whose rules change with its versions.
+ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "America/Sao_Paulo", "Pacific/Apia", "Etc/GMT+5", "Asia/Tokyo",
+         "Africa/Monrovia", "Antarctica/Troll", "<-03>+3", "CST6CDT,M3.2.0,M11.1.0"]
+# Keywords of to_char, and what is between them.
+FORMATS = ["HH24", "HH12", "HH", "MI", "SS", "MS", "US", "FF1", "FF2", "FF3", "FF4", "FF5", "FF6", "SSSS", "SSSSS", "AM", "p.m.", "A.M.", "Y,YYY", "YYYY", "YYY", "YY", "Y",
+           "IYYY", "IYY", "IY", "I", "BC", "a.d.", "MONTH", "Month", "month", "MON", "Mon", "mon", "MM", "DAY", "Day", "day", "DY", "Dy", "dy", "DDD", "IDDD", "DD", "D", "ID",
+           "W", "WW", "IW", "CC", "J", "Q", "RM", "rm", "TZ", "tz", "TZH", "TZM", "OF", "FM", "fm", "FMDD", "FMMonth", "FMDay", "FMOF", "FMHH24", "FMYYYY", "FX", "TMHH",
+           "-", ":", " ", "/", "T", "x", "ä", "'", '"T"', '"a\\"b"', '"', "\\", '\\"', "24", "%", "€"]
 TIMES = ["date", "timestamp", "timestamptz"]
 # Months, days, microseconds.
 INTERVALS = [(0, 0, 0), (1, 0, 0), (-1, 0, 0), (12, 0, 0), (1, 1, 1), (-1, 31, -1), (-23, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1),
@@ -130,7 +138,7 @@ class Expressions:
     def make(self, count):
         """So many pairs of SQL and line."""
         kinds = [self.parse, self.cast, self.arithmetic, self.arithmetic, self.arithmetic, self.unary, self.compare,
-                 self.compare, self.concat, self.like, self.like, self.escape, self.regex, self.regex, self.regex, self.similar, self.interval, self.interval, self.substring, self.one_text, self.counted_text, self.padded_text, self.searched_text, self.searched_text, self.extract, self.extract, self.rounding, self.rounding, self.truncation,
+                 self.compare, self.concat, self.like, self.like, self.escape, self.regex, self.regex, self.regex, self.similar, self.interval, self.interval, self.substring, self.one_text, self.counted_text, self.padded_text, self.searched_text, self.searched_text, self.extract, self.extract, self.rounding, self.rounding, self.truncation, self.characters, self.digits, self.zoned, self.shown, self.shown,
                  self.aggregate, self.aggregate, self.aggregate, self.spread, self.decimals, self.decimals, self.odd_date]
         made = [*self.all_malformed(), *self.all_casts(), *self.all_extracts(), *self.all_intervals(), *self.all_anchors(), *self.large()]
         while len(made) < count:
@@ -473,6 +481,8 @@ class Expressions:
     def extract(self):
         field, ty = self.choice(FIELDS), self.choice(["date", "timestamp", "timestamptz", "timestamp", "int4"])
         text = self.value(ty)
+        if ty in TIMES and self.random.random() < 0.4:
+            return f"date_part('{field}', {literal(text, ty)})", f"date_part {field} {ty} {word(text)}"
         return f"extract({field} FROM {literal(text, ty)})", f"extract {field} {ty} {word(text)}"
 
     def truncation(self):
@@ -489,6 +499,33 @@ class Expressions:
             decimals = self.choice([0, 1, 2, 3, 4, 5, 8, 20, -1, -2, -4, -5, -30])
             return f"{name}({literal(text, ty)}, {decimals})", f"{name} {ty} {word(text)} {decimals}"
         return f"{name}({literal(text, ty)})", f"{name} {ty} {word(text)}"
+
+    def zoned(self):
+        """AT TIME ZONE: of an offset, and of zones whose clocks were changed in many ways."""
+        ty, zone = self.choice(["timestamp", "timestamptz"]), self.choice(ZONES)
+        text = self.value(ty)
+        if self.random.random() < 0.7:
+            # When clocks were changed, and around it.
+            text = f"{self.random.randint(1880, 2060)}-{self.random.randint(1, 12):02}-{self.random.randint(1, 28):02} {self.random.randint(0, 23):02}:{self.choice(['00', '30', '59:59.999999'])}"
+        return f"{literal(text, ty)} AT TIME ZONE '{zone}'", f"zone {ty} {word(text)} {zone}"
+
+    def shown(self):
+        """to_char, by formats of keywords and of what is none."""
+        ty = self.choice(TIMES)
+        text, parts = self.value(ty), [self.choice(FORMATS) for _ in range(self.random.randint(0, 6))]
+        shown = "".join(self.choice([part, part, part, part.lower(), part.upper()]) + self.choice(["", "", "", "th", "TH", "SP"]) for part in parts)
+        return f"to_char({literal(text, ty)}, {literal(shown, 'text')})", f"to_char {ty} {word(text)} {word(shown)}"
+
+    def characters(self):
+        """What a cast to varchar(n), or an assignment to such a column, makes of a text."""
+        text, most, cuts = self.value("text") + " " * self.choice([0, 0, 1, 3]), self.choice([1, 2, 3, 5, 10_485_760]), self.choice("tf")
+        sql = f"pg_catalog.\"varchar\"({literal(text, 'text')}::varchar, {most + 4}, '{cuts}')::text"
+        return sql, f"varchar text {word(text)} {most} {cuts}"
+
+    def digits(self):
+        """What numeric(precision, scale) makes of a number."""
+        text, precision, scale = self.value("numeric"), self.choice([1, 2, 3, 5, 12, 40, 1000]), self.choice([0, 1, 2, 3, 5, 8, 20, -1, -3, -5, 1000])
+        return f"{literal(text, 'numeric')}::numeric({precision}, {scale})", f"digits numeric {word(text)} {precision} {scale}"
 
     def spread(self):
         """Variances of values that are near to each other, or the same."""

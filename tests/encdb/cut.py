@@ -97,11 +97,12 @@ def killed_at(case, cluster, pattern, start):
     that, and nothing else. (A test that waits for the server's log instead kills too late when the machine is busy.)"""
     killer = Killer(pattern)
     cut = Cut.to(cluster, case.directory / f"cut{next(COUNT)}", killer, True)
+    process = start(cut.directory)
+    killer.started.put(process)
     try:
-        process = start(cut.directory)
-        killer.started.put(process)
         process.wait(120)
     finally:
+        process.kill()
         cut.close()
     case.assertTrue(cut.was_cut, f"it ended before it was killed: {pattern}")
     eventually(lambda: cluster.psql(OTHERS) == "0")

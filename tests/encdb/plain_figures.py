@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a statement that touches nothing encrypted costs more inside a process: the program's time of CPU for each statement.
 
-    PGSEAL_FIGURES_STATEMENTS=20000 tests/encdb/plain_figures.py
+    PGSEAL_FIGURES_STATEMENTS=20000 python3 tests/encdb/plain_figures.py
 
 Without the variable the statements are few: the test is then that all of it works.
 

@@ -39,6 +39,7 @@ ESCAPES = ["", " ESCAPE '#'", " ESCAPE '\\'", " ESCAPE ''"]
 PARTS = ["", "a", "b", "ab", "x", " ", "_c", "\u00f6", "\u20ac", "Q,)%\"$'"]
 INTERVALS = ["1 day", "-1 mon", "13 mons 1 day 00:00:01", "-400 years", "300000 years", "23:59:59.999999"]
 FIELDS = ["year", "month", "day", "hour", "minute", "second", "epoch", "dow", "doy", "week", "quarter", "century"]
+ZONES = ["UTC", "Europe/Berlin", "America/New_York", "CET", "Etc/GMT+5"]
 PERIODS = ["microseconds", "milliseconds", "second", "hour", "day", "week", "month", "quarter", "year", "decade", "century", "millennium"]
 ROWS = 40
 
@@ -112,7 +113,7 @@ class Statements:
             if ty == "text":
                 ways += [lambda: self.searched(depth)] * 3
             if ty in ("timestamp", "timestamptz"):
-                ways += [lambda: self.shifted(ty, depth)] * 2 + [lambda: self.period(ty, depth)]
+                ways += [lambda: self.shifted(ty, depth)] * 2 + [lambda: self.period(ty, depth), lambda: self.zoned(ty, depth)]
             if ty in ("numeric", "float8"):
                 ways += [lambda: self.rounded(ty, depth)] * 2
             ways += [lambda: self.cast(ty, depth)]
@@ -141,10 +142,17 @@ class Statements:
         source = self.pick([ty, "date"]) if ty == "timestamptz" else ty
         return self.wrapped(source, depth, f"date_trunc('{self.pick(PERIODS)}', {{}})")
 
+    def zoned(self, ty, depth):
+        """AT TIME ZONE, by names and by offsets."""
+        zone, (plain, sealed) = self.pick(ZONES), self.expression("timestamp" if ty == "timestamptz" else "timestamptz", depth - 1)
+        return f"({plain} AT TIME ZONE '{zone}')", f"encdb.timezone('{zone}', {sealed})"
+
     def rounded(self, ty, depth):
         if ty == "numeric":
             count = self.pick([0, 1, 2, 5, -1, -3])
             return self.wrapped(ty, depth, f"round({{}}, {count})", f"trunc({{}}, {count})", "round({})", "trunc({})", "ceil({})", "floor({})")
+        if self.random.random() < 0.3:
+            return self.wrapped("timestamp", depth, f"date_part('{self.pick(FIELDS)}', {{}})")
         source = self.pick(["int4", "int8", "float4", "float8"])
         return self.wrapped(source, depth, "round({})", "trunc({})", "ceil({})", "ceiling({})", "floor({})")
 

@@ -71,6 +71,8 @@ SAME = [
     # Of what was computed more is asked: groups, comparisons, fields and lengths, also where an operand changes from row to row.
     "SELECT encdb.decrypt(extract(month FROM d)), count(*), encdb.decrypt(sum(length(t)::enc_int4)) FROM rows GROUP BY extract(month FROM d) ORDER BY 1",
     "SELECT count(*), sum(id) FROM rows WHERE extract(quarter FROM d) = encdb.enc_decimal_encrypt(2) AND k + n > :'fifty' AND length(t) > :'five'",
+    "SELECT count(*), sum(id) FROM rows WHERE extract(month FROM encdb.timezone('Asia/Tokyo', encdb.timezone('Europe/Berlin', d::enc_timestamp))) = extract(month FROM d)",
+    "SELECT count(*), sum(id) FROM rows GROUP BY to_char(encdb.timezone('UTC', d::enc_timestamp), 'YYYY-MM') ORDER BY 1, 2",
     "SELECT count(*), sum(id) FROM rows WHERE substring(t FROM 6 FOR 2) IN (:'one_four', :'four') AND upper(t) > lower(t)",
     "SELECT count(*), sum(id), encdb.decrypt(max(length(lower(upper(t) || t)))) FROM rows GROUP BY substr(upper(t), 7) ORDER BY 1, 2, 3",
     "SELECT count(*), sum(id) FROM rows JOIN few ON upper(substring(t, 6, id % 3)) = substring(:'pattern_two'::enc_text FROM 6)",

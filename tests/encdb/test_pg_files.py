@@ -35,7 +35,7 @@ INDEXES = [("tenk1", "unique1"), ("tenk1", "unique2"), ("tenk1", "hundred"), ("o
 QUERIES = {"select", "insert", "update", "delete", "values", "with", "merge", "table", "("}
 ON_BOTH = {"set", "reset", "begin", "start", "commit", "end", "rollback", "savepoint", "release", "analyze", "vacuum", "truncate", "drop"}
 MADE = re.compile(r"create\s+(unique\s+)?(temp\s+|temporary\s+|unlogged\s+|global\s+|local\s+)*(table|index|view)\b", re.I)
-# Encrypted types have no modifiers, so columns have none on either side.
+# Times have no modifiers, and what a limit rounds is a computed value: columns have none on either side.
 MODIFIER = re.compile(r"([(\s]\w+\s+(?:timestamp|numeric|timestamptz))\s*\([\d, ]+\)", re.I)
 # A cell as PostgreSQL writes it, with a type byte.
 CELL = re.compile(r"\\x[0-9a-f]{2}(09|0a|0b|0c|0d|0e|0f|10|11|12|13|39)[0-9a-f]{4}")
@@ -43,7 +43,7 @@ CELL = re.compile(r"\\x[0-9a-f]{2}(09|0a|0b|0c|0d|0e|0f|10|11|12|13|39)[0-9a-f]{
 MISSING = re.compile(r"function ([\w.]+)\((.*)\) does not exist|operator does not exist: (.*)")
 OFFERED = set("= <> < <= > >= + - * / || ~~ !~~ ~~* !~~* ~ ~* !~ !~* abs length char_length lower upper substring substr extract sum avg min max % ^ mod power "
               "initcap left right reverse repeat lpad rpad btrim ltrim rtrim position strpos replace split_part starts_with "
-              "round trunc ceil ceiling floor date_trunc similar_to_escape stddev stddev_pop stddev_samp variance var_pop var_samp bool_and bool_or every string_agg concat concat_ws".split())
+              "round trunc ceil ceiling floor date_part date_trunc to_char similar_to_escape stddev stddev_pop stddev_samp variance var_pop var_samp bool_and bool_or every string_agg concat concat_ws".split())
 # There is no interval.
 NOT_OFFERED = [["enc_timestamp", "-", "enc_timestamp"], ["enc_timestamptz", "-", "enc_timestamptz"],
                # The number of decimals is plain.

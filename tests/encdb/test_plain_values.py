@@ -290,7 +290,8 @@ class Plain(Proxied):
         wrong = [(one, said) for one, said in zip(prepared + literal + kept, answers) if said != "42883\n"]
         self.assertEqual(wrong, [])
         # What the server has, and what is plain anywhere.
-        has = ["CASE n WHEN c THEN true END", "c = n", "e < now() - '1 day'::interval * 2", "e > date_trunc('year', now())", "e > CURRENT_DATE - 30", "c = NULL::text", "c > CURRENT_USER",
+        has = ["CASE n WHEN c THEN true END", "CASE (CASE n WHEN n THEN n ELSE n END) WHEN c THEN true END", "CASE (ARRAY[n]::varchar(9)[])[1] WHEN c THEN true END",
+               "CASE 'x'::text WHEN n THEN c = CASE n WHEN n THEN n END END", "c = n", "e < now() - '1 day'::interval * 2", "e > date_trunc('year', now())", "e > CURRENT_DATE - 30", "c = NULL::text", "c > CURRENT_USER",
                "k < (SELECT count(*) FROM t WHERE n = 'x')"]
         self.assertEqual({one for one in self.answers(server, self.opening(), [f"PREPARE h{i} AS SELECT 1 FROM t WHERE {one}" for i, one in enumerate(has)])}, {"00000\n"})
 

@@ -33,18 +33,24 @@ of_family() {
     ! "$lines" across | grep -qw -- "$family" || echo " FAMILY $family"
 }
 
+# What CREATE TYPE says of the limit of a type's columns.
+modifiers() {
+    [ "$1" = - ] || echo " TYPMOD_IN = $1typmodin, TYPMOD_OUT = $1typmodout,"
+}
+
 types() {
-    local name plain storage collatable extremes category preferred family
+    local name plain storage collatable extremes category preferred family limit
     # Cells of any type: rnd_type has no operators, det_type has equality.
-    fill type.sql.in type rnd_type reader any storage external collatable false category r preferred false
-    fill type.sql.in type det_type reader deterministic storage external collatable false category d preferred false
-    while read -r name plain storage collatable extremes category preferred family; do
+    fill type.sql.in type rnd_type reader any storage external collatable false category r preferred false modifiers ""
+    fill type.sql.in type det_type reader deterministic storage external collatable false category d preferred false modifiers ""
+    while read -r name plain storage collatable extremes category preferred family limit; do
         fill type.sql.in type "enc_$name" reader "$name" storage "$storage" collatable "$collatable" \
-            category "$category" preferred "$preferred"
+            category "$category" preferred "$preferred" modifiers "$(modifiers "$limit")"
         fill compare.sql.in prefix "enc_$name" left "$name" right "$name" volatility IMMUTABLE joins "HASHES, MERGES"
         fill order.sql.in name "$name" family "$(of_family rows "$family")" hash_family "$(of_family hashing "$family")"
         [ "$extremes" = - ] || fill extremes.sql.in name "$name"
         fill convert.sql.in name "$name" plain "$plain"
+        [ "$limit" = - ] || fill limit.sql.in name "$name" limit "$limit"
     done < <(rows types)
 }
 

@@ -188,17 +188,40 @@ CREATE FUNCTION length(enc_bytea) RETURNS enc_int4
 -- Fields of dates and times; those of enc_timestamptz are read in UTC.
 
 CREATE FUNCTION pg_catalog.extract(text, enc_date) RETURNS enc_decimal
-    AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+    AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE FUNCTION pg_catalog.extract(text, enc_timestamp) RETURNS enc_decimal
-    AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+    AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE FUNCTION pg_catalog.extract(text, enc_timestamptz) RETURNS enc_decimal
-    AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20;
+    AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION date_part(text, enc_date) RETURNS enc_float8
+    AS 'MODULE_PATHNAME', 'encdb_date_part' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION date_part(text, enc_timestamp) RETURNS enc_float8
+    AS 'MODULE_PATHNAME', 'encdb_date_part' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION date_part(text, enc_timestamptz) RETURNS enc_float8
+    AS 'MODULE_PATHNAME', 'encdb_date_part' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE FUNCTION date_trunc(text, enc_date) RETURNS enc_timestamptz
-    AS 'MODULE_PATHNAME', 'encdb_date_trunc' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20;
+    AS 'MODULE_PATHNAME', 'encdb_date_trunc' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE FUNCTION date_trunc(text, enc_timestamp) RETURNS enc_timestamp
-    AS 'MODULE_PATHNAME', 'encdb_date_trunc' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+    AS 'MODULE_PATHNAME', 'encdb_date_trunc' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE FUNCTION date_trunc(text, enc_timestamptz) RETURNS enc_timestamptz
-    AS 'MODULE_PATHNAME', 'encdb_date_trunc' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20;
+    AS 'MODULE_PATHNAME', 'encdb_date_trunc' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+
+-- The zone is UTC, and names are English.
+
+CREATE FUNCTION to_char(enc_date, text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_to_char' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION to_char(enc_timestamp, text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_to_char' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION to_char(enc_timestamptz, text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_to_char' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+
+-- AT TIME ZONE, by its name as a function. The parser calls pg_catalog.timezone: with functions of ours in it, or on the search path,
+-- a plain text would have no best candidate.
+
+CREATE FUNCTION encdb.timezone(text, enc_timestamptz) RETURNS enc_timestamp
+    AS 'MODULE_PATHNAME', 'encdb_timezone' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION encdb.timezone(text, enc_timestamp) RETURNS enc_timestamptz
+    AS 'MODULE_PATHNAME', 'encdb_timezone' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 
 -- Rounding: decimals are counted of numeric only.
 

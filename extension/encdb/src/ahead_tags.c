@@ -17,11 +17,9 @@
 /* Longer cells are asked about alone: what is kept for them would be long, too */
 #define MAX_KEPT		512
 
-/* The key's number in a cell of version 1, and the version in the byte with the mode */
+/* The key's number in a cell of version 1 */
 #define KEY_AT			3
 #define KEY_LEN			4
-#define HEADER			35
-#define IsVersion1(cell) (VARSIZE_ANY_EXHDR(cell) >= HEADER && CellForm(cell) >> 4 == 1)
 
 /* Tags of one column, for the rows of a batch */
 struct ColumnTags

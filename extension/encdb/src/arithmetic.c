@@ -1,10 +1,9 @@
 /*
  * arithmetic.c
- *	  Operators that make new cells of numbers: arithmetic, casts, fields of times.
+ *	  Operators that make new cells of numbers: arithmetic, casts, times with intervals.
  */
 #include "ahead.h"
 
-#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #define BINARY(name, operator) \
@@ -97,65 +96,4 @@ Datum
 encdb_sub_interval(PG_FUNCTION_ARGS)
 {
 	return AddInterval('-', PG_GETARG_CELL(0), PG_GETARG_INTERVAL_P(1));
-}
-
-static void
-RefuseUnit(text *name)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("unit \"%s\" not recognized for encrypted times", text_to_cstring(name))));
-}
-
-/* extract(field FROM cell): the name of the field is no secret */
-PG_FUNCTION_INFO_V1(encdb_extract);
-Datum
-encdb_extract(PG_FUNCTION_ARGS)
-{
-	text	   *name = PG_GETARG_TEXT_PP(0);
-	Cell	   *cell = PG_GETARG_CELL(1);
-	uint8		program[] = {'$', pgseal_field_step(CellBytes(name))};
-	PgsealBytes result;
-	Datum		computed;
-	bool		is_null_ahead;
-	int			is_null;
-
-	if (program[1] == 0)
-		RefuseUnit(name);
-	ENCDB_STAND_IN(cell);
-	if (encdb_ahead_computed(fcinfo, (PgsealBytes) {program, sizeof(program)}, 1, 1, &computed, &is_null_ahead))
-	{
-		if (is_null_ahead)
-			PG_RETURN_NULL();
-		return computed;
-	}
-	ENCDB_CALL(pgseal_extract(CellBytes(name), CellBytes(cell), &result, &is_null));
-	if (is_null)
-		PG_RETURN_NULL();
-	return encdb_cell_datum(result);
-}
-
-/* date_trunc(unit, cell) */
-PG_FUNCTION_INFO_V1(encdb_date_trunc);
-Datum
-encdb_date_trunc(PG_FUNCTION_ARGS)
-{
-	text	   *unit = PG_GETARG_TEXT_PP(0);
-	Cell	   *cell = PG_GETARG_CELL(1);
-	uint8		steps[] = {'$', '(', 'D', pgseal_unit_step(CellBytes(unit)), ')'};
-	PgsealBytes program = {steps, sizeof(steps)};
-	PgsealBytes operand;
-	PgsealBytes result;
-	Datum		computed;
-	bool		is_null_ahead;
-	int			is_null;
-
-	if (steps[3] == 0)
-		RefuseUnit(unit);
-	ENCDB_STAND_IN(cell);
-	if (encdb_ahead_computed(fcinfo, program, 1, 1, &computed, &is_null_ahead) && !is_null_ahead)
-		return computed;
-	operand = CellBytes(cell);
-	ENCDB_CALL(pgseal_compute(program, &operand, 1, &result, &is_null));
-	return encdb_cell_datum(result);
 }

@@ -24,6 +24,9 @@ typedef struct varlena Cell;
 	((PgsealBytes) {(const uint8_t *) VARDATA_ANY(cell), VARSIZE_ANY_EXHDR(cell)})
 #define CellType(cell)		(((const uint8_t *) VARDATA_ANY(cell))[1])
 #define CellForm(cell)		(((const uint8_t *) VARDATA_ANY(cell))[2])
+/* A cell of version 1 is this much longer than its value; the version is in the byte with the mode */
+#define CELL_HEADER			35
+#define IsVersion1(cell)	(VARSIZE_ANY_EXHDR(cell) >= CELL_HEADER && CellForm(cell) >> 4 == 1)
 
 /* Types whose handling is their own; the others are crates/encdb/value's business */
 #define TYPE_TEXT			0x39
@@ -210,13 +213,23 @@ typedef struct TextFunction
 {
 	PGFunction	function;
 	char		letter;			/* in the program */
-	const char *arguments;		/* at most: c a cell, t a plain text, n a number; cells come first */
+	const char *arguments;		/* at most: c a cell, t a plain text, n a number; cells come first, behind one of times.c's */
 	TextRules	rules;
 } TextFunction;
 
 extern const TextFunction *encdb_text_function(PGFunction function);
+extern int	encdb_text_first(const TextFunction *function);
 extern int	encdb_text_operands(const TextFunction *function, int narguments);
 extern bool encdb_text_step(const TextFunction *function, List *arguments, Oid collation, StringInfo steps);
+
+/* times.c */
+/* What comes before the cell, as TextFunction has it: the name of a field, of a unit, or of a time zone */
+#define TIME_FIELD			'f'
+#define TIME_PART			'p'
+#define TIME_UNIT			'u'
+#define TIME_ZONE			'z'
+extern bool encdb_time_step(char kind, text *plain, StringInfo steps);
+extern bool encdb_time_step_stays(char kind, text *plain);
 
 /* stored.c */
 extern void encdb_stored_init(void);

@@ -180,6 +180,7 @@ static void
 TakeInCall(Program *program, const Call *call)
 {
 	int			narguments = list_length(call->arguments);
+	int			first = call->text ? encdb_text_first(call->text) : 0;
 	int			noperands = call->text ? encdb_text_operands(call->text, narguments) : narguments;
 	ListCell   *cell;
 
@@ -194,7 +195,7 @@ TakeInCall(Program *program, const Call *call)
 	}
 	program->functions = lappend_oid(program->functions, call->function);
 	for (int i = 0; i < noperands; i++)
-		TakeIn(program, list_nth(call->arguments, i));
+		TakeIn(program, list_nth(call->arguments, first + i));
 	appendStringInfoString(&program->steps, call->step.data);
 	program->ncalls++;
 }

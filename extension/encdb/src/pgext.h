@@ -170,11 +170,10 @@ extern int	pgseal_add_interval(uint8_t operator, PgsealBytes cell, PgsealInterva
 extern int	pgseal_unary(uint8_t operator, PgsealBytes cell, PgsealBytes *result);
 extern int	pgseal_cast(PgsealBytes cell, uint8_t type, PgsealBytes *result);
 
-/* The step of a program that takes a field; 0: EXTRACT does not know it, and pgseal_extract takes no such one */
+/* The step of a program that takes a field; 0: EXTRACT does not know it */
 extern uint8_t pgseal_field_step(PgsealBytes field);
 /* The same of a unit that date_trunc knows; 0 of other fields, too */
 extern uint8_t pgseal_unit_step(PgsealBytes unit);
-extern int	pgseal_extract(PgsealBytes field, PgsealBytes cell, PgsealBytes *result, int *is_null);
 
 /*
  * Operators, casts and functions one on another: a program in postfix order, a sign for each step. `$` is the next operand,

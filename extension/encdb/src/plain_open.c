@@ -175,6 +175,13 @@ OpensParameter(const Param *param, const Scope *scope)
 	}
 }
 
+/* Whether an expression has placeholders of its own: of the value that a CASE tests, or of an array's element */
+static bool
+HasPlaceholder(Node *node)
+{
+	return IsA(node, ArrayCoerceExpr) || (IsA(node, CaseExpr) && ((CaseExpr *) node)->arg);
+}
+
 /* Whether a literal, or a client's parameter, is in what a value is made of */
 static bool
 IsOpen(Node *node, void *context)
@@ -190,7 +197,23 @@ IsOpen(Node *node, void *context)
 	if (IsA(node, Param))
 		return OpensParameter((Param *) node, scope);
 	if (IsA(node, CaseTestExpr))
-		return scope->tested && IsOpen(scope->tested, context);
+	{
+		Scope		outer = *scope;
+
+		outer.tested = NULL;
+		return scope->tested && IsOpen(scope->tested, &outer);
+	}
+	/* An element is of the array, whichever it is */
+	if (IsA(node, SubscriptingRef))
+		return IsOpen((Node *) ((SubscriptingRef *) node)->refexpr, context);
+	if (HasPlaceholder(node) && scope->tested)
+	{
+		/* The placeholders within are its own, of what is walked anyway */
+		Scope		own = *scope;
+
+		own.tested = NULL;
+		return IsOpen(node, &own);
+	}
 	if (IsA(node, Var))
 		return OpensVariable((Var *) node, scope);
 	/* What a subquery gives, and not what it is found by */
@@ -221,10 +244,19 @@ IsSealed(Node *node, Scope *scope)
 {
 	node = strip_implicit_coercions(node);
 	if (IsA(node, CaseTestExpr) && scope->tested)
-		return IsSealed(scope->tested, scope);
-	/* A cast to a limit of its type: enc_text(9) */
+	{
+		Scope		outer = *scope;
+
+		outer.tested = NULL;
+		return IsSealed(scope->tested, &outer);
+	}
+	/* A cast to a limit of its type: enc_text(9), enc_text(9)[] */
 	if (IsA(node, FuncExpr) && exprIsLengthCoercion(node, NULL))
 		return IsSealed(linitial(((FuncExpr *) node)->args), scope);
+	if (IsA(node, ArrayCoerceExpr))
+		return IsSealed((Node *) ((ArrayCoerceExpr *) node)->arg, scope);
+	if (IsA(node, CollateExpr))
+		return IsSealed((Node *) ((CollateExpr *) node)->arg, scope);
 	return (IsA(node, Const) || IsA(node, Param) || IsA(node, ArrayExpr)) && IsOpen(node, scope);
 }
 

@@ -1,6 +1,7 @@
 /*
  * text_functions.c
- *	  Functions of encrypted text, and of numbers that are rounded. Each call is a step of a program (pgext.h), alone or with others (expression.c).
+ *	  Functions of encrypted text, numbers that are rounded, and times. Each call is a step of a program (pgext.h), alone or with
+ *	  others (expression.c).
  *
  * The arguments behind the cells are plain, and are part of the step; so is the locale whose letters a function knows. Where a
  * plain text is looked for, the evaluator asks for the right to compare what was computed, as it does not where the text is a cell.
@@ -20,10 +21,14 @@
 	FUNCTION(rtrim, 'e', "cc", RULES_NONE) FUNCTION(rtrim_plain, 'e', "ct", RULES_NONE) \
 	FUNCTION(round, 'R', "cn", RULES_NONE) FUNCTION(trunc, 'T', "cn", RULES_NONE) \
 	FUNCTION(ceil, 'C', "c", RULES_NONE) FUNCTION(floor, 'F', "c", RULES_NONE) \
-	FUNCTION(similar_to_escape, 'g', "ct", RULES_NONE) \
+	FUNCTION(similar_to_escape, 'g', "ct", RULES_NONE) FUNCTION(to_char, 'M', "ct", RULES_NONE) \
 	FUNCTION(position, 'p', "cc", RULES_SEARCH) \
 	FUNCTION(replace, 'r', "ccc", RULES_SEARCH) FUNCTION(replace_plain, 'r', "ctt", RULES_SEARCH) \
 	FUNCTION(split_part, 'd', "ccn", RULES_SEARCH) FUNCTION(split_part_plain, 'd', "ctn", RULES_SEARCH)
+
+/* Those of times.c: the kind of their plain argument comes before the cell */
+#define FOR_EACH_TIME_FUNCTION(FUNCTION) \
+	FUNCTION(extract, 0, "fc", RULES_NONE) FUNCTION(date_part, 0, "pc", RULES_NONE) FUNCTION(date_trunc, 0, "uc", RULES_NONE) FUNCTION(timezone, 0, "zc", RULES_NONE)
 
 #define DECLARE(name, letter, arguments, rules) extern Datum encdb_##name(PG_FUNCTION_ARGS);
 #define ENTRY(name, letter, arguments, rules) {encdb_##name, letter, arguments, rules},
@@ -33,13 +38,14 @@
 	Datum encdb_##name(PG_FUNCTION_ARGS) { return EncdbTextCompute(fcinfo, &functions[PLACE_##name]); }
 
 FOR_EACH_TEXT_FUNCTION(DECLARE)
+FOR_EACH_TIME_FUNCTION(DECLARE)
 
 enum
 {
 	FOR_EACH_TEXT_FUNCTION(PLACE)
 };
 
-static const TextFunction functions[] = {FOR_EACH_TEXT_FUNCTION(ENTRY)};
+static const TextFunction functions[] = {FOR_EACH_TEXT_FUNCTION(ENTRY) FOR_EACH_TIME_FUNCTION(ENTRY)};
 
 /* What a step is made of, beside its operands */
 typedef struct StepParts
@@ -61,11 +67,20 @@ encdb_text_function(PGFunction function)
 	return NULL;
 }
 
+/* The number of arguments before the first cell */
+int
+encdb_text_first(const TextFunction *function)
+{
+	return (int) strcspn(function->arguments, "c");
+}
+
 /* How many of so many arguments are cells */
 int
 encdb_text_operands(const TextFunction *function, int narguments)
 {
-	return Min((int) strspn(function->arguments, "c"), narguments);
+	int			first = encdb_text_first(function);
+
+	return Min((int) strspn(function->arguments + first, "c"), narguments - first);
 }
 
 /* A step is shown by EXPLAIN, and ends where it should */
@@ -150,20 +165,25 @@ bool
 encdb_text_step(const TextFunction *function, List *arguments, Oid collation, StringInfo steps)
 {
 	StepParts	parts = {function, encdb_text_operands(function, list_length(arguments))};
-	ListCell   *cell;
+	int			first = encdb_text_first(function);
 
 	if (!HasRules(function, collation))
 		return false;
 	if (function->rules == RULES_LETTERS)
 		parts.locale = encdb_ctype(collation);
-	for_each_from(cell, arguments, parts.noperands)
+	for (int i = 0; i < list_length(arguments); i++)
 	{
-		Const	   *plain = lfirst(cell);
+		Const	   *plain = list_nth(arguments, i);
 
+		if (i >= first && i < first + parts.noperands)
+			continue;
 		if (!IsA(plain, Const) || plain->constisnull)
 			return false;
 		parts.plain[parts.nplain++] = plain->constvalue;
 	}
+	if (first > 0)
+		return encdb_time_step_stays(function->arguments[0], DatumGetTextPP(parts.plain[0])) &&
+			encdb_time_step(function->arguments[0], DatumGetTextPP(parts.plain[0]), steps);
 	return AddStep(&parts, steps);
 }
 
@@ -184,6 +204,7 @@ RefuseStep(const StepParts *parts)
 	ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 			 errmsg("the plain texts given to a function of encrypted text are too long"),
+			 parts->function->letter == 'M' ? errhint("A format has about 200 bytes at most.") :
 			 errhint("Give them as encrypted values.")));
 }
 
@@ -221,11 +242,18 @@ EncdbTextCompute(FunctionCallInfo fcinfo, const TextFunction *function)
 
 	ENCDB_STAND_IN(PG_GETARG_CELL(0));
 	program = ProgramOfCall(fcinfo, function, noperands);
-	if (encdb_ahead_computed(fcinfo, program, 0, noperands, &computed, &is_null_ahead) && !is_null_ahead)
+	if (encdb_ahead_computed(fcinfo, program, 0, noperands, &computed, &is_null_ahead))
+	{
+		if (is_null_ahead)
+			PG_RETURN_NULL();
 		return computed;
+	}
 	for (int i = 0; i < noperands; i++)
 		operands[i] = CellBytes(PG_GETARG_CELL(i));
 	ENCDB_CALL(pgseal_compute(program, operands, noperands, &result, &is_null));
+	/* An infinite time has no characters */
+	if (is_null)
+		PG_RETURN_NULL();
 	return encdb_cell_datum(result);
 }
 

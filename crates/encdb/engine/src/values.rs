@@ -82,6 +82,22 @@ pub(crate) fn plain_oid(cells: &Cells) -> Option<u32> {
     Some(if cells.is_array { array } else { one })
 }
 
+/// The OID of `varchar`
+const VARCHAR: u32 = 1043;
+/// The modifier of a type without a limit
+const UNLIMITED: u32 = u32::MAX;
+
+/// Returns the OID and the modifier of the plain type of a column of cells. The modifier of a limit
+/// is that of the plain type with this limit: `enc_text(9)` is `varchar(9)`.
+pub(crate) fn plain_type(cells: &Cells, modifier: u32) -> Option<(u32, u32)> {
+    let plain = plain_oid(cells)?;
+    Some(match cells.ty {
+        Some(Type::Text) if modifier != UNLIMITED && !cells.is_array => (VARCHAR, modifier),
+        Some(Type::Decimal) => (plain, modifier),
+        _ => (plain, UNLIMITED),
+    })
+}
+
 /// Returns the length of values of a type, as `RowDescription` says it: -1 is any.
 pub(crate) fn plain_length(cells: &Cells) -> u16 {
     let length: i16 = match cells.ty {

@@ -4,16 +4,7 @@
 //! A server that reports another zone makes values wrong, and sees none of them. A zone that is not
 //! known shows values in UTC, and takes none without an offset.
 
-use jiff::civil::DateTime;
-use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
-use jiff::Timestamp;
-
-/// Microseconds from 1970 to 2000.
-const EPOCH: i64 = 946_684_800_000_000;
-/// The days and the rules of a zone repeat after 400 years, in microseconds.
-const CYCLE: i64 = 400 * 31_556_952 * 1_000_000;
-/// An instant before the year 9999, the last that the database has.
-const LAST: i64 = 250_000_000_000_000_000;
+use pgseal_value::NamedZone;
 
 /// A time zone.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +13,7 @@ pub enum Zone {
     #[default]
     Utc,
     /// One of the database
-    Known(TimeZone),
+    Known(NamedZone),
     /// One that the database does not have, or that a statement may have changed just now
     Unknown,
 }
@@ -34,43 +25,24 @@ impl Zone {
     /// Returns the zone by PostgreSQL's name: one of IANA's, or a rule of POSIX.
     pub fn named(name: &[u8]) -> Self {
         let name = std::str::from_utf8(name).unwrap_or_default();
-        let found = TimeZone::get(name).or_else(|_| TimeZone::posix(name));
-        found.map_or(Self::Unknown, Self::Known)
+        NamedZone::new(name).map_or(Self::Unknown, Self::Known)
     }
-}
-
-/// Returns the time since 1970, in a cycle that the database has.
-fn within(micros: i64) -> Timestamp {
-    let cycles = (micros - LAST).max(0).div_euclid(CYCLE) + i64::from(micros > LAST);
-    let within = micros - cycles * CYCLE + EPOCH;
-    Timestamp::from_microsecond(within).unwrap_or(Timestamp::UNIX_EPOCH)
-}
-
-fn local(micros: i64) -> DateTime {
-    Offset::UTC.to_datetime(within(micros))
 }
 
 impl pgseal_value::Zone for Zone {
     fn at(&self, instant: i64) -> i32 {
         match self {
-            Self::Known(zone) => zone.to_offset(within(instant)).seconds(),
+            Self::Known(zone) => zone.at(instant),
             Self::Utc | Self::Unknown => 0,
         }
     }
 
     fn at_local(&self, time: i64) -> Option<i32> {
-        let zone = match self {
-            Self::Utc => return Some(0),
-            Self::Unknown => return None,
-            Self::Known(zone) => zone,
-        };
-        let offset = match zone.to_ambiguous_timestamp(local(time)).offset() {
-            AmbiguousOffset::Unambiguous { offset } => offset,
-            // PostgreSQL: DetermineTimeZoneOffset
-            AmbiguousOffset::Gap { before, .. } => before,
-            AmbiguousOffset::Fold { after, .. } => after,
-        };
-        Some(offset.seconds())
+        match self {
+            Self::Utc => Some(0),
+            Self::Unknown => None,
+            Self::Known(zone) => zone.at_local(time),
+        }
     }
 }
 

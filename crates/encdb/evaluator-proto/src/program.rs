@@ -13,9 +13,10 @@
 mod number;
 mod text;
 
-use pgseal_value::{Arithmetic, Field, Rounding, Type};
+use pgseal_value::{Arithmetic, Field, Limit, Rounding, Type};
 
 use crate::Malformed;
+pub use number::StepZone;
 pub use text::{PlainText, TextArgument, TextStep};
 
 /// Operands of a program at most: PostgreSQL's functions have 100 arguments. The extension's header
@@ -49,10 +50,19 @@ pub enum Step<'a> {
     Length,
     /// `extract(field FROM x)`, which may be NULL.
     Extract(Field),
+    /// `date_part(field, x)`, which may be NULL.
+    DatePart(Field),
+    /// `to_char(x, format)` of a time, which may be NULL.
+    ToChar(PlainText<'a>),
     /// `round(x, 2)` and its like
     Round(Rounding),
     /// `date_trunc(field, x)`
     DateTrunc(Field),
+    /// `x AT TIME ZONE zone`
+    AtZone(StepZone<'a>),
+    /// The value as a column with this limit holds it. A value within the limit stays the cell that
+    /// it was.
+    Limit(Limit),
     /// The value in another type.
     Cast(Type),
     /// A function of text.
@@ -110,7 +120,12 @@ impl<'a> Step<'a> {
             Self::Operand => 0,
             Self::Arithmetic(_) | Self::Concat => 2,
             Self::Negate | Self::Absolute | Self::Length | Self::Extract(_) | Self::Cast(_) => 1,
-            Self::Round(_) | Self::DateTrunc(_) => 1,
+            Self::Round(_)
+            | Self::DatePart(_)
+            | Self::ToChar(_)
+            | Self::DateTrunc(_)
+            | Self::AtZone(_)
+            | Self::Limit(_) => 1,
             Self::Text(text) => text.takes(),
         }
     }
@@ -195,7 +210,10 @@ mod tests {
             ("$$$(r$,$)(b)", 3),
             ("$(d\"(\",-1)$$|(p$)", 3),
             ("$(R2)(T)$(C)*(F)(R-2147483648)", 2),
-            ("$(De)(D1)", 1),
+            ("$(De)(D1)(Pf)", 1),
+            ("$(M\"YYYY-MM %22T%22\")", 1),
+            ("$(O-3600)(ZAmerica/Sao_Paulo)(Z<-03>+3)", 1),
+            ("$(V200)(W10485760)(N1000,-1000)", 1),
         ] {
             let program = Program::parse(bytes.as_bytes(), operands).map(Program::bytes);
             assert_eq!(program, Ok(bytes.as_bytes()));
@@ -233,12 +251,39 @@ mod tests {
             ("$(D3)", 1),
             ("$(D$)", 1),
             ("$(D11)", 1),
-            ("$(Z)", 1),
         ] {
             assert_eq!(
                 Program::parse(bytes.as_bytes(), operands),
                 Err(Malformed),
                 "{bytes}"
+            );
+        }
+    }
+
+    #[test]
+    fn arguments_of_times_and_limits_are_checked() {
+        for call in [
+            "MYYYY",
+            "P",
+            "P?",
+            "Z",
+            "O",
+            "O604800",
+            "ZA B",
+            "V",
+            "V0",
+            "W10485761",
+            "N5",
+            "N0,0",
+            "N1001,0",
+            "N5,1001",
+            "N5,2,1",
+        ] {
+            let program = format!("$({call})");
+            assert_eq!(
+                Program::parse(program.as_bytes(), 1),
+                Err(Malformed),
+                "{call}"
             );
         }
     }

@@ -11,7 +11,7 @@ use pgseal_evaluator_proto::{
     OperationRequest, Page, Position, Program, Refusal, Report, Request, Response, SessionRequest,
     Status, Unary,
 };
-use pgseal_value::{AggregateKind, Arithmetic, Field, Interval};
+use pgseal_value::{AggregateKind, Arithmetic, Interval};
 use proptest::prelude::*;
 
 const CELLS: Items<'_> = Items::Listed(&[b"first", b"", b"third"]);
@@ -130,10 +130,6 @@ fn operations() -> Vec<Request<'static>> {
             cell: b"cell",
         }),
         Request::Operation(OperationRequest::Length(b"cell")),
-        Request::Operation(OperationRequest::Extract {
-            field: Field::Year,
-            cell: b"cell",
-        }),
         Request::Operation(OperationRequest::Cast {
             to: Type::Uuid,
             cell: b"cell",
@@ -356,7 +352,7 @@ fn opcodes_are_distinct_and_others_are_refused() {
         .collect();
     known.sort_unstable();
     known.dedup();
-    assert_eq!(known.len(), 36);
+    assert_eq!(known.len(), 35);
     for opcode in (0..=255).filter(|opcode| !known.contains(opcode)) {
         let bytes = [&[opcode][..], &[0; 64]].concat();
         assert_eq!(Request::parse(&bytes), Err(Malformed), "{opcode}");

@@ -13,7 +13,7 @@ use pgseal_evaluator_proto::{
     AggregateRequest, Batch, Collation, ComparisonRequest, ConversionRequest, EachRequest, Filter,
     FilterScope, Items, Matching, OperationRequest, Page, Program, Request, Response, Unary,
 };
-use pgseal_value::{AggregateKind, Arithmetic, Field, Interval, Type, Value};
+use pgseal_value::{AggregateKind, Arithmetic, Interval, Type, Value};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -302,11 +302,7 @@ impl Asker {
                 escape: pick(&["", "\\", "é", "ab"], d),
                 pattern: left,
             }),
-            6 => Request::Operation(OperationRequest::Extract {
-                field: pick(&Field::ALL, d),
-                cell: left,
-            }),
-            7 => Request::Operation(OperationRequest::Cast {
+            6 | 7 => Request::Operation(OperationRequest::Cast {
                 to: pick(&Type::ALL, d),
                 cell: left,
             }),

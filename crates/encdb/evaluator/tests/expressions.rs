@@ -65,8 +65,10 @@ fn alone(connection: &mut Connection, step: Step<'_>, stack: &mut Vec<Option<Vec
         Step::Cast(to) => connection.cast(to, &cell, &mut out)?,
         Step::Length => connection.length(&cell, &mut out)?,
         Step::Extract(field) => {
-            let there = connection.extract(field, &cell, &mut out)?;
-            return Ok(there.then_some(out));
+            let program = [b'$', Step::of_field(field).unwrap()];
+            let program = Program::parse(&program, 1);
+            let program = program.map_err(|_| Refusal::MalformedRequest)?;
+            return compiled(connection, program, &[&cell]);
         }
         Step::Text(step) => {
             let mut all = TEXT.iter().map(|program| of_text(program));

@@ -8,11 +8,12 @@ use std::cmp::Ordering;
 use std::io::{self, BufRead, Write};
 
 use pgseal_value::{
-    absolute, add_interval, arithmetic, cast, compare, concat, date_trunc, extract, hash_bytes,
-    initcap, left, length, like, like_escape, lower, negate, order_prefix, pad, position, repeat,
-    replace, reverse, right, round, similar_to_escape, split_part, starts_with, substring, trim,
-    upper, Aggregate, AggregateKind, Arithmetic, Ends, Field, Interval, Reading, Regex, Rounding,
-    Type, Value, ValueError, C,
+    absolute, add_interval, arithmetic, at_time_zone, cast, compare, concat, date_part, date_trunc,
+    extract, hash_bytes, initcap, left, length, like, like_escape, limited, lower, negate,
+    order_prefix, pad, position, repeat, replace, reverse, right, round, similar_to_escape,
+    split_part, starts_with, substring, to_char, trim, upper, Aggregate, AggregateKind, Arithmetic,
+    Ends, Field, Format, Interval, Limit, NamedZone, Reading, Regex, Rounding, Type, Value,
+    ValueError, C,
 };
 
 fn main() -> io::Result<()> {
@@ -58,6 +59,26 @@ fn broken(value: &Value) -> Option<&'static str> {
     None
 }
 
+/// The limit of `varchar` with a number of characters, or of `numeric` with those of digits.
+fn limit(operation: &str, words: &[&str]) -> Limit {
+    let number = |word: &str| word.parse().expect("a number");
+    match operation {
+        "varchar" => Limit::Characters {
+            most: number(words[0]),
+            cuts: words[1] == "t",
+        },
+        _ => Limit::Digits {
+            precision: number(words[0]),
+            scale: number(words[1]),
+        },
+    }
+}
+
+/// The value as a column with this limit holds it.
+fn within(limit: Limit, value: Value) -> Result<Value, ValueError> {
+    Ok(limited(limit, &value)?.unwrap_or(value))
+}
+
 fn evaluate(operation: &str, words: &[&str]) -> Result<Option<Value>, ValueError> {
     if let Some(op) = operator(operation) {
         let (a, b) = (value(words[0], words[1])?, value(words[2], words[3])?);
@@ -68,11 +89,19 @@ fn evaluate(operation: &str, words: &[&str]) -> Result<Option<Value>, ValueError
             let field = Field::from_name(words[0]).expect("a field");
             return extract(field, &value(words[1], words[2])?);
         }
+        "date_part" => {
+            let field = Field::from_name(words[0]).expect("a field");
+            return date_part(field, &value(words[1], words[2])?);
+        }
         "date_trunc" => {
             let field = Field::from_name(words[0]).expect("a field");
             return date_trunc(field, &value(words[1], words[2])?).map(Some);
         }
         "aggregate" => return aggregate(words),
+        "to_char" => {
+            let format = Format::new(&text(words[2]))?;
+            return to_char(&value(words[0], words[1])?, &format).map(|it| it.map(Value::Text));
+        }
         _ => {}
     }
     let a = value(words[0], words[1])?;
@@ -86,6 +115,8 @@ fn evaluate(operation: &str, words: &[&str]) -> Result<Option<Value>, ValueError
         "trunc" => round(Rounding::Truncate(decimals()), &a)?,
         "ceil" => round(Rounding::Ceil, &a)?,
         "floor" => round(Rounding::Floor, &a)?,
+        "zone" => at_time_zone(&a, &NamedZone::new(words[2]).expect("a zone"))?,
+        "varchar" | "digits" => within(limit(operation, &words[2..]), a)?,
         "parse" => a,
         "cast" => cast(&a, ty(words[2]))?,
         "negate" => negate(&a)?,

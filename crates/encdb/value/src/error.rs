@@ -22,6 +22,9 @@ pub enum ValueError {
     /// A numeric has more digits than its column.
     #[error("numeric field overflow")]
     FieldOverflow,
+    /// A text has more characters than its column.
+    #[error("value too long for the column's limit of characters")]
+    Truncation,
     /// Text that is a number, but too large a one.
     #[error("value is out of range for type {}", .0.name())]
     TextOutOfRange(Type),
@@ -76,6 +79,9 @@ pub enum ValueError {
     /// A pattern that is no regular expression.
     #[error("invalid regular expression: {0}")]
     Regex(RegexError),
+    /// Names of months and days in the server's language.
+    #[error("to_char of encrypted times has no names in other languages")]
+    Translation,
     /// A regular expression that only PostgreSQL has.
     #[error("regular expressions of encrypted text have no {}", .0.name())]
     Untranslated(Untranslated),
@@ -119,6 +125,7 @@ impl ValueError {
             Self::OutOfRange(_) | Self::TextOutOfRange(_) => "22003",
             Self::Overflow | Self::Underflow | Self::NumericOverflow => "22003",
             Self::FieldOverflow => "22003",
+            Self::Truncation => "22001",
             Self::DatetimeRange(_) | Self::InfiniteDates => "22008",
             Self::ZoneRange => "22009",
             Self::DivisionByZero => "22012",
@@ -132,7 +139,7 @@ impl ValueError {
             Self::NegativeSubstring => "22011",
             Self::Regex(_) => "2201B",
             Self::SimilarQuotes => "2200C",
-            Self::Untranslated(_) => "0A000",
+            Self::Untranslated(_) | Self::Translation => "0A000",
             Self::FromNaN(_) | Self::FromInfinity(_) | Self::FieldUnsupported(_) => "0A000",
             Self::TooLong => "54000",
             Self::TooComplex => "54001",

@@ -28,6 +28,7 @@ mod float_hex;
 mod float_text;
 mod integer;
 mod like;
+mod limit;
 mod operator;
 #[cfg(feature = "regex")]
 mod regex;
@@ -35,6 +36,7 @@ mod regex_error;
 mod rounding;
 mod search;
 mod text;
+mod times;
 mod types;
 mod value;
 
@@ -43,10 +45,13 @@ pub use arithmetic::{absolute, arithmetic, negate};
 pub use cast::{cast, cast_in};
 pub use collate::{Class, Collate, C};
 pub use compare::{compare, hash_bytes, order_prefix};
-pub use datetime::{add_interval, date_trunc, extract, Field, Interval, Utc, Zone};
+#[cfg(feature = "zones")]
+pub use datetime::NamedZone;
+pub use datetime::{add_interval, date_trunc, extract, East, Field, Format, Interval, Utc, Zone};
 pub use decimal::Decimal;
 pub use error::ValueError;
 pub use like::{like, like_escape};
+pub use limit::{limited, Limit};
 pub use operator::Arithmetic;
 #[cfg(feature = "regex")]
 pub use regex::{similar_to_escape, Reading, Regex};
@@ -57,5 +62,6 @@ pub use text::{
     concat, initcap, left, length, lower, pad, padded_len, repeat, repeated_len, reverse, right,
     substring, text_of, upper,
 };
+pub use times::{at_time_zone, date_part, to_char};
 pub use types::Type;
 pub use value::Value;

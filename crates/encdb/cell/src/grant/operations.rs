@@ -31,11 +31,13 @@ pub enum Operation {
     Share = 10,
     /// Compare cells with plain values that the server has
     ComparePlain = 11,
+    /// Hold values within the limits of columns
+    Limit = 12,
 }
 
 impl Operation {
     /// Every operation, in the order of the bits.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::CompareStored,
         Self::CompareDerived,
         Self::Arithmetic,
@@ -48,6 +50,7 @@ impl Operation {
         Self::KeyGenerate,
         Self::Share,
         Self::ComparePlain,
+        Self::Limit,
     ];
 
     /// Returns the name by which an owner writes the operation in a command.
@@ -65,6 +68,7 @@ impl Operation {
             Self::KeyGenerate => "key-generate",
             Self::Share => "share",
             Self::ComparePlain => "compare-plain",
+            Self::Limit => "limit",
         }
     }
 

@@ -1,5 +1,6 @@
 //! The plan: which columns become what, or everything that blocks it.
 
+use pgseal_value::{limited, Limit};
 use tokio_postgres::types::Type as PgType;
 
 use super::constant::{constant, Constant};
@@ -49,6 +50,8 @@ pub struct PlannedColumn {
     pub ty: Type,
     /// The type that the server casts values to, if the client does not read its own
     pub(crate) cast: Option<&'static str>,
+    /// The limit that it keeps: `(200)`, `(12,2)`; empty without one
+    pub limit: String,
     /// The collation that it keeps, in quotes
     pub collation: Option<String>,
     /// Whether it has a default now
@@ -196,7 +199,7 @@ fn planned(
             1
         }];
         let mut constants = names.iter().map(|name| constant(ty, name, expression));
-        let constant = constants.find_map(|it| it.filter(|_| !changes_values(column)));
+        let constant = constants.find_map(|it| within_limit(column, it?));
         if constant.is_none() {
             found.push(Obstacle::Default {
                 table: table_name(facts),
@@ -213,6 +216,9 @@ fn planned(
             plain: column.type_name.clone(),
             ty,
             cast,
+            limit: kept_limit(column, wanted.drops_limits)
+                .unwrap_or_default()
+                .to_owned(),
             collation: column.collation.clone(),
             has_default: kept.is_some(),
             default: default.and_then(Constant::value),
@@ -225,7 +231,7 @@ fn planned(
 fn of_column(facts: &Facts, column: &ColumnFacts, drops_limits: bool) -> Vec<Obstacle> {
     let (table, name) = (table_name(facts), quoted(&column.name));
     let mut found = Vec::new();
-    if column.type_name != column.bare_type && !drops_limits {
+    if has_limit(column) && kept_limit(column, drops_limits).is_none() && !drops_limits {
         found.push(Obstacle::Limit {
             table: table.clone(),
             column: name.clone(),
@@ -262,10 +268,34 @@ fn cell_type(column: &ColumnFacts, drops_limits: bool) -> Option<(Type, Option<&
     Some((ty, None))
 }
 
-/// Whether a column's limit changes values that are within it, as the digits of `numeric(9,2)`.
-/// The server does not write that it applies the limit to a default.
-fn changes_values(column: &ColumnFacts) -> bool {
-    column.type_name != column.bare_type && column.bare_type != "character varying"
+/// Whether a column's type has a limit. The digits of `timestamp(6)` are all that there are.
+fn has_limit(column: &ColumnFacts) -> bool {
+    column.type_name != column.bare_type && !column.type_name.starts_with("timestamp(6)")
+}
+
+/// Returns the limit of a column if the encrypted type can have it, in parentheses.
+fn kept_limit(column: &ColumnFacts, drops_limits: bool) -> Option<&str> {
+    let has_it = matches!(&*column.bare_type, "character varying" | "numeric") && !drops_limits;
+    let limit = column.type_name.strip_prefix(column.bare_type.as_str());
+    limit.filter(|limit| has_it && limit.starts_with('('))
+}
+
+/// Returns a default as a column of this type holds it: the server does not write that it applies
+/// the limit to a default. None if the limit is not known here.
+fn within_limit(column: &ColumnFacts, default: Constant) -> Option<Constant> {
+    let digits = column.type_name.strip_prefix("numeric(");
+    match (default, digits.and_then(|it| it.strip_suffix(')'))) {
+        (Constant::Value(value), Some(digits)) => {
+            let (precision, scale) = digits.split_once(',')?;
+            let (precision, scale) = (precision.parse().ok()?, scale.parse().ok()?);
+            let kept = limited(Limit::Digits { precision, scale }, &value).ok()?;
+            Some(Constant::Value(kept.unwrap_or(value)))
+        }
+        (default, _) => {
+            let is_known = !has_limit(column) || column.bare_type == "character varying";
+            is_known.then_some(default)
+        }
+    }
 }
 
 fn unlimited(column: &ColumnFacts) -> String {
@@ -398,10 +428,20 @@ fn notes(facts: &Facts, columns: &[PlannedColumn]) -> Vec<String> {
         ));
     }
     let limited = columns.iter();
-    let limited = limited.filter(|column| column.cast.is_some() || column.plain.contains('('));
-    for column in limited {
+    let loses = |column: &&PlannedColumn| {
+        let has_limit = column.plain.contains('(') && !column.plain.starts_with("timestamp(6)");
+        column.cast.is_some() || has_limit && column.limit.is_empty()
+    };
+    for column in limited.filter(loses) {
         notes.push(format!(
             "column {} loses the limit of {}: check it in the application",
+            quoted(&column.name),
+            column.plain
+        ));
+    }
+    for column in columns.iter().filter(|column| !column.limit.is_empty()) {
+        notes.push(format!(
+            "column {} keeps the limit of {}: sessions that change it need the grant limit",
             quoted(&column.name),
             column.plain
         ));

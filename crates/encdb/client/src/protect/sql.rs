@@ -30,6 +30,12 @@ impl Plan {
     }
 
     pub(super) fn type_of(&self, column: &PlannedColumn) -> String {
+        self.unlimited_type_of(column) + &column.limit
+    }
+
+    /// Returns the type without its limit. A cast to the limit would cut, which an assignment to
+    /// the column does not.
+    pub(super) fn unlimited_type_of(&self, column: &PlannedColumn) -> String {
         format!("{}.{}", ident(&self.types), column.encrypted())
     }
 
@@ -42,22 +48,17 @@ impl Plan {
         format!("LOCK TABLE ONLY {} IN ACCESS EXCLUSIVE MODE", self.ident())
     }
 
-    /// Makes the table of cells, and for each column a function that finds its cell by the place
-    /// of a row: `USING` takes functions, but no queries.
+    /// Makes the table of cells, and a function that finds the cells of a row by its place: `USING`
+    /// takes functions, but no queries. The function returns a row of the table, whose columns have
+    /// the limits of the new ones: PostgreSQL then has no limit to check.
     pub(crate) fn prepare_cells(&self) -> String {
         let columns = self.numbered();
         let columns = columns.map(|(n, column)| format!(", c{n} {}", self.type_of(column)));
         let columns: String = columns.collect();
-        let functions = self.numbered().map(|(n, column)| {
-            let ty = self.type_of(column);
-            format!(
-                "; CREATE FUNCTION pg_temp.pgseal_cell_{n}(tid) RETURNS {ty} STABLE LANGUAGE sql \
-                 AS 'SELECT c{n} FROM {CELLS} WHERE place = $1'"
-            )
-        });
-        let functions: String = functions.collect();
         format!(
-            "CREATE TEMPORARY TABLE pgseal_cells (place tid{columns}) ON COMMIT DROP{functions}"
+            "CREATE TEMPORARY TABLE pgseal_cells (place tid{columns}) ON COMMIT DROP; CREATE \
+             FUNCTION pg_temp.pgseal_row(tid) RETURNS {CELLS} STABLE LANGUAGE sql AS 'SELECT c \
+             FROM {CELLS} c WHERE place = $1'"
         )
     }
 
@@ -97,11 +98,11 @@ impl Plan {
                 .map(|it| format!(" COLLATE {it}"))
                 .unwrap_or_default();
             parts.push(format!(
-                "ALTER COLUMN {name} TYPE {ty}{collation} USING CASE WHEN {name} IS NULL THEN NULL \
-                 ELSE pg_temp.pgseal_cell_{n}(ctid) END"
+                "ALTER COLUMN {name} TYPE {ty}{collation} USING CASE WHEN {name} IS NULL THEN \
+                 NULL::{ty} ELSE (pg_temp.pgseal_row(ctid)).c{n} END"
             ));
             if let Some(cell) = default {
-                let cell = to_hex(cell);
+                let (cell, ty) = (to_hex(cell), self.unlimited_type_of(column));
                 parts.push(format!("ALTER COLUMN {name} SET DEFAULT '\\x{cell}'::{ty}"));
             }
         }
@@ -119,10 +120,7 @@ impl Plan {
     }
 
     pub(crate) fn drop_cells(&self) -> String {
-        let functions = self.numbered();
-        let functions = functions.map(|(n, _)| format!("; DROP FUNCTION pg_temp.pgseal_cell_{n}"));
-        let functions: String = functions.collect();
-        format!("DROP TABLE {CELLS}{functions}")
+        format!("DROP FUNCTION pg_temp.pgseal_row; DROP TABLE {CELLS}")
     }
 
     pub(crate) fn analyze(&self) -> String {

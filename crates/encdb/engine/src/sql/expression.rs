@@ -298,8 +298,9 @@ impl Rewriter<'_> {
             if !is_open(arg) {
                 return Ok(None);
             }
-            // A cast to encdb's own type says nothing more; several would be taken in turn.
-            if cast_cells(cast, scope).is_none() {
+            // A cast to encdb's own type without a limit says nothing more; several would be taken
+            // in turn.
+            if cast_cells(cast, scope).is_none() || !name.typmods.is_empty() {
                 let read = Cast::read(name, cells.is_array)?;
                 if by.replace(read).is_some_and(|by| by != read) {
                     return Err(Refusal::Cast("several types".to_owned()));

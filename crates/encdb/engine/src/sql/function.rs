@@ -1,9 +1,9 @@
 //! Functions: which of their arguments are encrypted.
 
-use pg_query::protobuf::{a_const, FuncCall, Node};
+use pg_query::protobuf::{a_const, CoercionForm, FuncCall, Node, String as Text};
 use pg_query::NodeEnum;
 use pgseal_client::Type;
-use pgseal_value::Field;
+use pgseal_value::{Field, Format, NamedZone};
 
 use super::calls::{builtin_name, is_own, OF_TEXT};
 use super::code;
@@ -75,7 +75,9 @@ impl Rewriter<'_> {
     /// Goes through the arguments of a function of encdb, or of PostgreSQL.
     fn arguments(&mut self, call: &mut FuncCall, scope: &Scope<'_>) -> Result<(), Refusal> {
         let name = builtin_name(call).to_owned();
-        if is_own(call, scope) {
+        let of_time = is_plain_of_time(&name, call.args.first())
+            && matches!(kind_of(call.args.get(1), scope), Kind::Cell(_));
+        if is_own(call, scope) && !of_time {
             let what =
                 "an argument of a function of encdb, or of one that works with encrypted values";
             return self.nothing_open(&mut call.args, what, scope);
@@ -100,10 +102,15 @@ impl Rewriter<'_> {
                 self.counts(count, true, scope)?;
                 self.columns(value.iter_mut(), &[Met::Cells(cells)], scope)
             }
+            (Kind::Cell(_), _) if name == "to_char" && has_format(call) => {
+                let (time, format) = call.args.split_at_mut(1);
+                self.walk_all(time, scope)?;
+                self.anchored(|this| this.walk_all(format, scope))
+            }
             (_, all) if all.is_encrypted() => {
-                let has_field = matches!(name.as_str(), "extract" | "date_trunc");
-                let is_field = has_field && call.args.first().is_some_and(is_field);
-                let (plain, others) = call.args.split_at_mut(usize::from(is_field));
+                let is_plain = is_plain_of_time(&name, call.args.first());
+                self.call_timezone(call, scope);
+                let (plain, others) = call.args.split_at_mut(usize::from(is_plain));
                 // A literal within an argument that is cells is sealed there.
                 let meets = |it: &Node| {
                     has_open(it, scope) && !matches!(kind_of(Some(it), scope), Kind::Cell(_))
@@ -118,6 +125,23 @@ impl Rewriter<'_> {
                 true => self.anchored(|this| this.walk_all(&mut call.args, scope)),
                 false => self.walk_all(&mut call.args, scope),
             },
+        }
+    }
+
+    /// Makes `c AT TIME ZONE zone` a call of the extension's function, which the parser does not
+    /// find: it calls `pg_catalog.timezone`.
+    fn call_timezone(&mut self, call: &mut FuncCall, scope: &Scope<'_>) {
+        let of_cells = call.args.get(1);
+        let of_cells = of_cells.is_some_and(|it| matches!(kind_of(Some(it), scope), Kind::Cell(_)));
+        if of_cells && builtin_name(call) == "timezone" {
+            let name = |name: &str| Node {
+                node: Some(NodeEnum::String(Text {
+                    sval: name.to_owned(),
+                })),
+            };
+            call.funcname = vec![name("encdb"), name("timezone")];
+            call.funcformat = CoercionForm::CoerceExplicitCall.into();
+            self.is_changed = true;
         }
     }
 
@@ -225,17 +249,39 @@ fn texts_beside(function: &str) -> usize {
     }
 }
 
-/// Whether an argument is the name of a field of `extract` and `date_trunc`, which is no secret.
-pub(super) fn is_field(argument: &Node) -> bool {
-    let text = match &argument.node {
+/// Returns the text of a literal.
+fn literal_text(argument: &Node) -> Option<&str> {
+    match &argument.node {
         Some(NodeEnum::AConst(literal)) => match &literal.val {
-            Some(a_const::Val::Sval(text)) => &text.sval,
-            _ => return false,
+            Some(a_const::Val::Sval(text)) => Some(&text.sval),
+            _ => None,
         },
-        _ => return false,
+        _ => None,
+    }
+}
+
+/// Whether the first argument of `extract`, `date_part`, `date_trunc` and `AT TIME ZONE` is the
+/// name of a field or a zone, which is no secret.
+pub(super) fn is_plain_of_time(function: &str, argument: Option<&Node>) -> bool {
+    let Some(text) = argument.and_then(literal_text) else {
+        return false;
     };
-    let mut fields = Field::ALL.iter();
-    fields.any(|field| field.name().eq_ignore_ascii_case(text))
+    let is_it = |field: &Field| field.name().eq_ignore_ascii_case(text);
+    match function {
+        "extract" | "date_part" | "date_trunc" => Field::ALL.iter().any(is_it),
+        "timezone" => NamedZone::of_database(text).is_some(),
+        _ => false,
+    }
+}
+
+/// Whether a call of `to_char` has a time, and a format with nothing but keywords and what
+/// separates them.
+fn has_format(call: &FuncCall) -> bool {
+    let [_, format] = call.args.as_slice() else {
+        return false;
+    };
+    let format = literal_text(format).map(Format::new);
+    !call.func_variadic && format.is_some_and(|it| it.is_ok_and(|it| it.is_bare()))
 }
 
 /// Whether an argument is a whole number, or a parameter that is one.

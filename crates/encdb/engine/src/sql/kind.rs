@@ -248,6 +248,20 @@ pub(super) fn compares(operator: &AExpr) -> bool {
     is_builtin && operator.lexpr.is_some() && COMPARING.contains(&last_name(&operator.name))
 }
 
+/// Returns what a function gives that takes a time, and something plain before it or behind it.
+fn of_time(name: &str, time: &Cells) -> Option<Cells> {
+    Some(time.of(match (name, time.ty?) {
+        ("extract", _) => Type::Decimal,
+        ("date_part", _) => Type::Float8,
+        ("to_char", _) => Type::Text,
+        ("date_trunc", Type::Timestamp) => Type::Timestamp,
+        ("date_trunc", _) => Type::TimestampTz,
+        ("timezone", Type::Timestamp) => Type::TimestampTz,
+        ("timezone", _) => Type::Timestamp,
+        _ => return None,
+    }))
+}
+
 fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
     let kinds: Vec<Kind> = call
         .args
@@ -257,12 +271,8 @@ fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
     let name = builtin_name(call);
     match (name, kinds.as_slice()) {
         ("count", _) => return Kind::Plain,
-        ("extract", [_, Kind::Cell(time)]) => return Kind::Cell(time.of(Type::Decimal)),
-        ("date_trunc", [_, Kind::Cell(time)]) => {
-            return Kind::Cell(time.of(match time.ty {
-                Some(Type::Timestamp) => Type::Timestamp,
-                _ => Type::TimestampTz,
-            }))
+        (_, [_, Kind::Cell(time)] | [Kind::Cell(time), _]) if of_time(name, time).is_some() => {
+            return of_time(name, time).map_or(Kind::Unknown, Kind::Cell);
         }
         ("concat" | "concat_ws", all) => {
             let joined = common_of(&call.args, scope);

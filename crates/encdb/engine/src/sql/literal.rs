@@ -86,11 +86,13 @@ impl Cast {
         let found = match (known, numbers.as_deref().filter(|_| is_one)) {
             ("int2" | "smallint", Some([])) => Some(Self::Int2),
             ("varchar" | "name" | "unknown", Some([])) => Some(Self::To(Type::Text)),
-            ("varchar", Some([length])) if *length > 0 => Some(Self::Varchar(*length)),
+            ("varchar" | "enc_text", Some([length])) if *length > 0 => Some(Self::Varchar(*length)),
             // `char` is char(1), `bpchar` without a length is not.
             ("bpchar", Some([])) => Some(Self::To(Type::Text)),
-            ("numeric", Some([precision])) if *precision > 0 => Some(Self::Numeric(*precision, 0)),
-            ("numeric", Some([precision, scale])) if *precision > 0 => {
+            ("numeric" | "enc_decimal", Some([precision])) if *precision > 0 => {
+                Some(Self::Numeric(*precision, 0))
+            }
+            ("numeric" | "enc_decimal", Some([precision, scale])) if *precision > 0 => {
                 Some(Self::Numeric(*precision, *scale))
             }
             ("timestamp" | "timestamptz", Some([MICROSECONDS])) | (_, Some([])) => {
@@ -121,9 +123,9 @@ impl Cast {
             (Self::Varchar(length), Value::Text(_)) => {
                 Ok(substring(&value, 1, Some(length.into()))?)
             }
-            (Self::Numeric(precision, scale), Value::Decimal(number)) => {
-                Ok(Value::Decimal(number.limited(precision, scale)?))
-            }
+            (Self::Numeric(precision, scale), Value::Decimal(number)) => Ok(Value::Decimal(
+                number.limited(precision.into(), scale.into())?,
+            )),
             _ => Ok(value),
         }
     }

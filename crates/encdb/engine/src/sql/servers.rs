@@ -8,7 +8,7 @@ use pg_query::NodeEnum;
 
 use super::calls::builtin_name;
 use super::expression::Met;
-use super::function::is_field;
+use super::function::is_plain_of_time;
 use super::interval::is_interval;
 use super::kind::{cast_cells, compares, kind_of};
 use super::parts::has_open;
@@ -25,7 +25,7 @@ pub(super) fn orders(operator: &AExpr) -> bool {
 }
 
 /// Whether an expression is a value that the server has. It holds no literal and no parameter,
-/// except those that say how far a time is moved, or to which field it is cut.
+/// except those that say how far a time is moved, to which field it is cut, or in which zone it is.
 pub(super) fn is_of_server(node: &Node, scope: &Scope<'_>) -> bool {
     match &node.node {
         Some(NodeEnum::TypeCast(cast)) => {
@@ -37,9 +37,13 @@ pub(super) fn is_of_server(node: &Node, scope: &Scope<'_>) -> bool {
                 && cast.arg.as_deref().is_some_and(is_value)
         }
         Some(NodeEnum::AExpr(operator)) if has_open(node, scope) => is_moved(operator, scope),
-        Some(NodeEnum::FuncCall(call)) if builtin_name(call) == "date_trunc" => {
+        Some(NodeEnum::FuncCall(call))
+            if matches!(builtin_name(call), "date_trunc" | "timezone") =>
+        {
             match call.args.as_slice() {
-                [field, time] => is_field(field) && is_of_server(time, scope),
+                [plain, time] => {
+                    is_plain_of_time(builtin_name(call), Some(plain)) && is_of_server(time, scope)
+                }
                 _ => false,
             }
         }

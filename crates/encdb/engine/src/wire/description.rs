@@ -1,7 +1,7 @@
 //! Descriptions of parameters and rows, with the plain type in place of each encrypted one.
 
 use crate::catalog::{Catalog, Cells};
-use crate::values::{plain_length, plain_oid};
+use crate::values::{plain_length, plain_type};
 
 use super::message::{format_of, MessageError, Reader, Writer};
 
@@ -32,12 +32,12 @@ pub(crate) fn describe_plain(
         writer.bytes(reader.bytes(6)?); // the table and its column
         let (oid, length, modifier) = (reader.int32()?, reader.int16()?, reader.int32()?);
         let cells = catalog.type_of(oid);
-        match cells.and_then(|cells| plain_oid(cells).map(|oid| (cells, oid))) {
-            Some((cells, plain)) => {
+        match cells.and_then(|cells| Some((cells, plain_type(cells, modifier)?))) {
+            Some((cells, (plain, modifier))) => {
                 writer
                     .int32(plain)
                     .int16(plain_length(cells))
-                    .int32(u32::MAX);
+                    .int32(modifier);
                 columns.push(Some(cells.clone()));
             }
             None => {

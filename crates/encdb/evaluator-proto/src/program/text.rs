@@ -177,7 +177,7 @@ impl<'a> TextArgument<'a> {
 
 impl<'a> PlainText<'a> {
     /// Reads a text in quotes.
-    fn parse(written: &'a str) -> Option<Self> {
+    pub(super) fn parse(written: &'a str) -> Option<Self> {
         let text = written.strip_prefix('"')?.strip_suffix('"')?;
         decoded(text).map(|_| Self(text))
     }

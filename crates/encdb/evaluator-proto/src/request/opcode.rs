@@ -16,7 +16,6 @@ pub const UNARY: u8 = 0x21;
 pub const CONCAT: u8 = 0x22;
 pub const LIKE: u8 = 0x23;
 pub const LENGTH: u8 = 0x25;
-pub const EXTRACT: u8 = 0x26;
 pub const CAST: u8 = 0x27;
 pub const LIKE_ESCAPE: u8 = 0x28;
 pub const ADD_INTERVAL: u8 = 0x29;

@@ -1,7 +1,7 @@
 //! Operators and functions of cells.
 
 use pgseal_cell::Type;
-use pgseal_value::{Arithmetic, Field, Interval};
+use pgseal_value::{Arithmetic, Interval};
 
 use super::fields::{matching, numbered, put_matching, ty};
 use super::{opcode, Matching};
@@ -69,13 +69,6 @@ pub enum OperationRequest<'a> {
     },
     /// Counts characters or bytes; answered by `Cell`, an integer.
     Length(&'a [u8]),
-    /// Takes a field of a date or instant; answered by `Cell`, a numeric, or `Null`.
-    Extract {
-        /// The field.
-        field: Field,
-        /// The cell.
-        cell: &'a [u8],
-    },
     /// Casts a cell; answered by `Cell`.
     Cast {
         /// The type of the result.
@@ -115,10 +108,6 @@ impl<'a> OperationRequest<'a> {
                 pattern: reader.bytes()?,
             },
             opcode::LENGTH => Self::Length(reader.bytes()?),
-            opcode::EXTRACT => Self::Extract {
-                field: field(reader.u8()?)?,
-                cell: reader.bytes()?,
-            },
             opcode::CAST => Self::Cast {
                 to: ty(reader.u8()?)?,
                 cell: reader.bytes()?,
@@ -161,9 +150,6 @@ impl<'a> OperationRequest<'a> {
                 put_bytes(into, cell);
             }
             Self::Length(cell) => put_call(into, &[opcode::LENGTH], &[cell]),
-            Self::Extract { field, cell } => {
-                put_call(into, &[opcode::EXTRACT, field as u8], &[cell]);
-            }
             Self::Cast { to, cell } => put_call(into, &[opcode::CAST, to as u8], &[cell]),
             Self::Compute { program, operands } => {
                 put_call(into, &[opcode::COMPUTE], &[program.bytes()]);
@@ -216,32 +202,4 @@ fn operator(op: Arithmetic) -> u8 {
 fn unary(byte: u8) -> Result<Unary, Malformed> {
     const ALL: [Unary; 2] = [Unary::Negate, Unary::Absolute];
     numbered(byte, &ALL, |op| op as u8)
-}
-
-fn field(byte: u8) -> Result<Field, Malformed> {
-    const ALL: [Field; 22] = [
-        Field::Century,
-        Field::Day,
-        Field::Decade,
-        Field::Dow,
-        Field::Doy,
-        Field::Epoch,
-        Field::Hour,
-        Field::IsoDow,
-        Field::IsoYear,
-        Field::Julian,
-        Field::Microseconds,
-        Field::Millennium,
-        Field::Milliseconds,
-        Field::Minute,
-        Field::Month,
-        Field::Quarter,
-        Field::Second,
-        Field::Timezone,
-        Field::TimezoneHour,
-        Field::TimezoneMinute,
-        Field::Week,
-        Field::Year,
-    ];
-    numbered(byte, &ALL, |field| field as u8)
 }

@@ -146,7 +146,6 @@ impl Connection {
                 self.like_escape(pattern, escape, out)?
             }
             OperationRequest::Length(cell) => self.length(cell, out)?,
-            OperationRequest::Extract { field, cell } => self.extract(field, cell, out)?,
             OperationRequest::Cast { to, cell } => self.cast(to, cell, out)?,
             OperationRequest::Compute { program, operands } => {
                 self.compute(program, operands, out)?

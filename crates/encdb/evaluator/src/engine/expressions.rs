@@ -2,9 +2,11 @@
 //! not sealed; of each step is asked whether the session may as if it were, and it counts as
 //! derived.
 
+use std::cmp::Ordering;
+
 use pgseal_cell::grant::Operation;
-use pgseal_evaluator_proto::{Items, Program, Refusal, Step};
-use pgseal_value::{Value, ValueError};
+use pgseal_evaluator_proto::{Items, Program, Refusal, Step, StepZone};
+use pgseal_value::{at_time_zone, East, Format, Limit, Value, ValueError, C};
 
 use super::cells::{At, Cells, Side};
 use super::permit::{Guarded, Origin};
@@ -57,8 +59,14 @@ impl Connection {
         operands: Items<'_>,
         into: &mut Vec<u8>,
     ) -> Result<bool, Refusal> {
-        let made = self.compute_value(program, operands)?;
-        self.seal_if_any(made, into)
+        match self.compute_operand(program, operands)? {
+            Some(Operand::Made(made)) => self.seal_if_any(Some(made), into),
+            Some(Operand::Cell(cell)) => {
+                into.extend_from_slice(cell);
+                Ok(true)
+            }
+            None => Ok(false),
+        }
     }
 
     /// Computes a program as [`Connection::compute_row`] does, without sealing its result; none is
@@ -68,6 +76,25 @@ impl Connection {
         program: Program<'_>,
         operands: Items<'_>,
     ) -> Result<Option<Made>, Refusal> {
+        match self.compute_operand(program, operands)? {
+            Some(Operand::Made(made)) => Ok(Some(made)),
+            // What it is here for counts as computed, as all else that programs make.
+            Some(Operand::Cell(cell)) => {
+                let at = self.cells.open(&self.access.view, cell, Side::Left, None)?;
+                let key = self.access.result_key(self.cells.origin(at), None)?;
+                let value = self.cells.at(at).value.duplicate();
+                Ok(Some(Made { value, key }))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Computes a program. A result within a limit may be the cell that came.
+    fn compute_operand<'a>(
+        &mut self,
+        program: Program<'_>,
+        operands: Items<'a>,
+    ) -> Result<Option<Operand<'a>>, Refusal> {
         self.begin_operation()?;
         let (mut operands, mut stack) = (operands.iter(), Stack::new());
         for step in program.steps() {
@@ -97,6 +124,15 @@ impl Connection {
                 Step::Extract(field) => self.take_one(Operation::Extract, &mut stack, |value| {
                     pgseal_value::extract(field, value)
                 })?,
+                Step::DatePart(field) => {
+                    self.take_one(Operation::Extract, &mut stack, |value| {
+                        pgseal_value::date_part(field, value)
+                    })?
+                }
+                Step::ToChar(format) => self.take_one(Operation::Cast, &mut stack, |value| {
+                    let shown = pgseal_value::to_char(value, &Format::new(&format.text())?);
+                    shown.map(|shown| shown.map(Value::Text))
+                })?,
                 Step::Round(how) => self.take_one(Operation::Arithmetic, &mut stack, |value| {
                     pgseal_value::round(how, value).map(Some)
                 })?,
@@ -105,17 +141,38 @@ impl Connection {
                         pgseal_value::date_trunc(field, value).map(Some)
                     })?
                 }
+                Step::AtZone(zone) => self.take_one(Operation::Cast, &mut stack, |value| {
+                    at_zone(value, zone).map(Some)
+                })?,
                 Step::Cast(to) => self.take_one(Operation::Cast, &mut stack, |value| {
                     pgseal_value::cast(value, to).map(Some)
                 })?,
                 Step::Text(step) => self.text_step(step, &mut stack)?,
+                Step::Limit(limit) => {
+                    self.limit_step(limit, &mut stack)?;
+                    continue;
+                }
             };
             stack.push(made.map(Operand::Made));
         }
-        match stack.pop().flatten() {
-            Some(Operand::Made(made)) => Ok(Some(made)),
-            _ => Ok(None),
-        }
+        Ok(stack.pop().flatten())
+    }
+
+    /// Holds the value on the stack within a limit. One that is equal to what the column holds
+    /// stays as it is: to compare a computed cell, a session needs more rights.
+    fn limit_step(&mut self, limit: Limit, stack: &mut Stack<'_>) -> Result<(), Refusal> {
+        let Some(operand) = stack.pop().flatten() else {
+            stack.push(None);
+            return Ok(());
+        };
+        let changed = self.of_one(Operation::Limit, &operand, |value| {
+            let limited = pgseal_value::limited(limit, value)?;
+            let differs =
+                |it: &Value| pgseal_value::compare(it, value, &C).is_ok_and(Ordering::is_ne);
+            Ok::<_, ValueError>(limited.filter(differs))
+        })?;
+        stack.push(Some(changed.map_or(operand, Operand::Made)));
+        Ok(())
     }
 
     fn take_both(
@@ -176,6 +233,17 @@ impl Connection {
         let key = self.access.result_key(origin, None)?;
         let value = compute(operand.value(cells, at).read(&permit)).map_err(Into::into)?;
         Ok(value.map(|value| Made::new(value, key)))
+    }
+}
+
+/// Returns what a clock of a zone shows at an instant, or the instant of a time there.
+fn at_zone(value: &Value, zone: StepZone<'_>) -> Result<Value, ValueError> {
+    match zone {
+        StepZone::East(seconds) => at_time_zone(value, &East(seconds)),
+        StepZone::Named(name) => {
+            let zone = super::zones::zone(name).ok_or(ValueError::ZoneName)?;
+            at_time_zone(value, &zone)
+        }
     }
 }
 

@@ -42,6 +42,7 @@ mod tally;
 mod texts;
 mod trees;
 mod view;
+mod zones;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
@@ -68,6 +69,7 @@ pub use answer::most_memory;
 pub use collations::{CollationId, SharedCollation};
 pub use descent::{Findings, Start};
 pub use roles::Room;
+pub use zones::read_zones;
 
 /// The rules for sessions without a grant, as owners' clients check them in the evidence.
 const POLICY: &[u8] =

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use pgseal_cell::grant::Operation;
 use pgseal_evaluator_proto::{Collation, Matching, Plain, Position, Refusal, Unary};
-use pgseal_value::{Arithmetic, Field, Interval, Reading, Type, Value, ValueError};
+use pgseal_value::{Arithmetic, Interval, Reading, Type, Value, ValueError};
 
 use super::cells::{At, Side};
 use super::counts::Asked;
@@ -273,19 +273,6 @@ impl Connection {
     pub fn length(&mut self, cell: &[u8], into: &mut Vec<u8>) -> Result<bool, Refusal> {
         let result = self.unary(Operation::Text, cell, |value| {
             pgseal_value::length(value).map(|length| Some(Value::Int4(length)))
-        })?;
-        self.seal_if_any(result, into)
-    }
-
-    /// A field of a date or instant; false if it has none.
-    pub fn extract(
-        &mut self,
-        field: Field,
-        cell: &[u8],
-        into: &mut Vec<u8>,
-    ) -> Result<bool, Refusal> {
-        let result = self.unary(Operation::Extract, cell, |value| {
-            pgseal_value::extract(field, value)
         })?;
         self.seal_if_any(result, into)
     }

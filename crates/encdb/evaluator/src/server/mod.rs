@@ -25,7 +25,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Uid, User};
 use pgseal_evaluator::audit::Event;
 use pgseal_evaluator::cli::{EvidenceKind, Serve};
-use pgseal_evaluator::engine::{Config, Engine};
+use pgseal_evaluator::engine::{read_zones, Config, Engine};
 use pgseal_evaluator::evidence::{Evidence, SignedSoftware, Software};
 use pgseal_evaluator_proto::ring::Crowd;
 
@@ -160,6 +160,7 @@ fn run(server: &'static Server, listener: &Listener, path: &Path) -> Result<(), 
     events
         .add(&signals, readable(SIGNALS))
         .map_err(kernel("epoll"))?;
+    read_zones();
     harden::fence()?;
     server.log.write(&[Event::Start {
         version: env!("CARGO_PKG_VERSION"),

@@ -89,22 +89,6 @@ interface! {
         answer_cell(&Request::Operation(OperationRequest::Cast { to, cell: cell.get() }), result)
     }
 
-    /// Returns a field of a date or time; NULL of an infinite one.
-    fn pgseal_extract(
-        name: PgsealBytes,
-        cell: PgsealBytes,
-        result: *mut PgsealBytes,
-        is_null: *mut c_int,
-    ) -> c_int {
-        let shell = shell();
-        let Some(field) = field(name.get()) else {
-            return report(shell, Err(Refusal::MalformedRequest.into()));
-        };
-        let request = Request::Operation(OperationRequest::Extract { field, cell: cell.get() });
-        let outcome = cell_or_null(shell, &request, is_null);
-        put(shell, outcome, result)
-    }
-
     /// Applies operators, casts and functions one on another; an operand without bytes is NULL.
     fn pgseal_compute(
         program: PgsealBytes,

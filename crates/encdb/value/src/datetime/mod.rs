@@ -8,8 +8,12 @@ mod decode;
 mod digits;
 mod extract;
 mod fields;
+mod format;
 mod interval;
+#[cfg(feature = "zones")]
+mod named_zone;
 mod parse;
+mod part;
 mod truncate;
 mod words;
 mod zone;
@@ -21,10 +25,14 @@ use crate::{Type, ValueError};
 use calendar::{Day, EPOCH};
 
 pub use extract::{extract, Field};
+pub use format::Format;
 pub use interval::{add_interval, Interval};
+#[cfg(feature = "zones")]
+pub use named_zone::NamedZone;
 pub(crate) use parse::{parse_date, parse_instant};
+pub(crate) use part::fraction_of;
 pub use truncate::date_trunc;
-pub use zone::{Utc, Zone};
+pub use zone::{East, Utc, Zone};
 
 pub(super) const DAY: i64 = 86_400_000_000;
 const SECOND: i64 = 1_000_000;
@@ -42,7 +50,7 @@ fn is_finite_date(date: i32) -> bool {
     date != i32::MIN && date != i32::MAX
 }
 
-fn is_finite(instant: i64) -> bool {
+pub(crate) fn is_finite(instant: i64) -> bool {
     instant != i64::MIN && instant != i64::MAX
 }
 

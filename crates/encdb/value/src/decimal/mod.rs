@@ -68,18 +68,27 @@ impl Decimal {
         })
     }
 
-    /// The number as a column of `numeric(precision, scale)` holds it: apply_typmod.
-    pub fn limited(&self, precision: u16, scale: u16) -> Result<Self, ValueError> {
+    /// Returns the number as a column of `numeric(precision, scale)` holds it: apply_typmod.
+    pub fn limited(&self, precision: i32, scale: i32) -> Result<Self, ValueError> {
         let mut number = match &self.0 {
             Repr::Finite(number) => number.duplicate(),
             Repr::NaN => return Ok(Self::nan()),
             Repr::Infinite { .. } => return Err(ValueError::FieldOverflow),
         };
-        number.round(i32::from(scale));
+        number.round(scale);
+        number.scale = number.scale.max(0);
         number.strip();
-        match number.integer_digits() <= i32::from(precision) - i32::from(scale) {
+        match number.integer_digits() <= precision.saturating_sub(scale) {
             true => Self::new(number),
             false => Err(ValueError::FieldOverflow),
+        }
+    }
+
+    /// Whether two equal numbers show as many decimals.
+    pub(crate) fn is_written_as(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Repr::Finite(a), Repr::Finite(b)) => a.scale == b.scale && a.compare(b).is_eq(),
+            (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
         }
     }
 

@@ -210,7 +210,7 @@ impl OnlinePlan {
         let with_defaults = self.plan.columns.iter().zip(defaults);
         all.extend(with_defaults.filter_map(|(column, default)| {
             let cell = to_hex(default.as_deref()?);
-            let (name, ty) = (ident(&column.name), self.plan.type_of(column));
+            let (name, ty) = (ident(&column.name), self.plan.unlimited_type_of(column));
             Some(format!(
                 "ALTER TABLE ONLY {table} ALTER COLUMN {name} SET DEFAULT '\\x{cell}'::{ty}"
             ))

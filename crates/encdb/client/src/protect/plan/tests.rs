@@ -106,9 +106,10 @@ fn the_table_is_rewritten_once_with_cells_that_are_looked_up() {
         plan.alter(&[None, Some(vec![0xab])]),
         "ALTER TABLE ONLY \"public\".\"customers\" \
          ALTER COLUMN \"email\" TYPE \"public\".enc_text USING CASE WHEN \"email\" IS NULL THEN \
-         NULL ELSE pg_temp.pgseal_cell_1(ctid) END, ALTER COLUMN \"Ssn\" DROP DEFAULT, \
+         NULL::\"public\".enc_text ELSE (pg_temp.pgseal_row(ctid)).c1 END, \
+         ALTER COLUMN \"Ssn\" DROP DEFAULT, \
          ALTER COLUMN \"Ssn\" TYPE \"public\".enc_text COLLATE pg_catalog.\"C\" USING CASE WHEN \
-         \"Ssn\" IS NULL THEN NULL ELSE pg_temp.pgseal_cell_2(ctid) END, \
+         \"Ssn\" IS NULL THEN NULL::\"public\".enc_text ELSE (pg_temp.pgseal_row(ctid)).c2 END, \
          ALTER COLUMN \"Ssn\" SET DEFAULT '\\xab'::\"public\".enc_text"
     );
 }
@@ -150,16 +151,13 @@ fn columns_that_would_lose_something_are_refused() {
         ("no encrypted type", |facts| {
             becomes(facts, &PgType::TEXT_ARRAY, "text[]", "text[]")
         }),
-        ("email TYPE text first", |facts| {
+        ("email TYPE timestamp without time zone first", |facts| {
             becomes(
                 facts,
-                &PgType::VARCHAR,
-                "character varying(9)",
-                "character varying",
+                &PgType::TIMESTAMP,
+                "timestamp(3) without time zone",
+                "timestamp without time zone",
             );
-        }),
-        ("email TYPE numeric first", |facts| {
-            becomes(facts, &PgType::NUMERIC, "numeric(10,2)", "numeric");
         }),
         ("ICU", |facts| facts.columns[0].is_icu = true),
         ("DROP IDENTITY", |facts| facts.columns[2].is_identity = true),
@@ -216,10 +214,46 @@ fn limits_are_dropped_if_that_is_wanted() {
             "{notes}"
         );
     }
+}
+
+#[test]
+fn limits_that_encrypted_types_have_stay() {
+    let mut facts = facts();
+    facts.columns = vec![
+        column("a", 1, &PgType::NUMERIC, "numeric"),
+        column("b", 2, &PgType::VARCHAR, "character varying"),
+        column("c", 3, &PgType::TIMESTAMP, "timestamp without time zone"),
+    ];
+    let made = |facts: &Facts| {
+        let wanted = Wanted::parse("customers", "a,b,c", "k").expect("they are names");
+        Plan::new(facts, &wanted, &OwnersList::default())
+    };
+    for (place, full) in [
+        (0, "numeric(9,2)"),
+        (1, "character varying(9)"),
+        (2, "timestamp(6) without time zone"),
+    ] {
+        facts.columns[place].type_name = full.to_owned();
+    }
     // The default 1 of numeric(9,2) is 1.00.
-    facts.columns[2].default = Some("1".to_owned());
+    facts.columns[0].default = Some("1".to_owned());
+    facts.columns[1].default = Some("'x'::character varying".to_owned());
+    let plan = made(&facts).expect("nothing blocks it");
+    let limits: Vec<&str> = plan.columns.iter().map(|it| it.limit.as_str()).collect();
+    assert_eq!(limits, ["(9,2)", "(9)", ""]);
+    let defaults = plan.columns.iter().map(|it| it.default.as_ref());
+    let defaults: Vec<_> = defaults.flatten().map(Value::to_text).collect();
+    assert_eq!(defaults, ["1.00", "x"]);
+    assert_eq!(plan.type_of(&plan.columns[1]), "\"public\".enc_text(9)");
+    let notes = plan.notes.join("; ");
+    assert!(
+        notes.contains("keeps the limit of numeric(9,2):"),
+        "{notes}"
+    );
+    assert!(!notes.contains("timestamp"), "{notes}");
+    facts.columns[0].default = Some("12345678.5".to_owned());
     let found = made(&facts).err().unwrap_or_default();
-    assert!(matches!(&found[..], [Obstacle::Default { column, .. }] if column == "c"));
+    assert!(matches!(&found[..], [Obstacle::Default { column, .. }] if column == "a"));
 }
 
 fn with_index(facts: &mut Facts, change: impl FnOnce(&mut IndexFacts)) {

@@ -191,3 +191,15 @@ SELECT coalesce(age, 7 / 2.0), (7 / 2)::enc_decimal, coalesce(paid, $1 - 7 / 2) 
 
 SELECT date_trunc('month', born), round(paid * 1.5, 2) FROM person WHERE ceil(age) > 7 AND trunc(paid, $1) = 2 AND date_trunc('day', born) < '2026-01-01'
 -- SELECT date_trunc('month', born), round(paid * '<p:numeric:1.5>', 2) FROM person WHERE ceil(age) > '<a:double precision:7>' AND trunc(paid, $1) = '<p:numeric:2>' AND date_trunc('day', born) < '<b:timestamp with time zone:2026-01-01 00:00:00+00>'
+
+SELECT to_char(born, 'YYYY-MM-DD"T"') FROM person WHERE to_char(born, 'YYYY') = '2024' GROUP BY to_char(born, 'YYYY-MM-DD"T"')
+-- SELECT to_char(born, 'YYYY-MM-DD"T"') FROM person WHERE to_char(born, 'YYYY') = '<b:text:2024>' GROUP BY to_char(born, 'YYYY-MM-DD"T"')
+
+SELECT date_part('year', born) FROM person WHERE date_part('month', born) = 7
+-- SELECT date_part('year', born) FROM person WHERE date_part('month', born) = '<b:double precision:7>'
+
+SELECT born AT TIME ZONE 'UTC', now() AT TIME ZONE 'Asia/Tokyo' FROM person WHERE date_trunc('day', born AT TIME ZONE 'Europe/Berlin') = '2026-07-02'
+-- SELECT encdb.timezone('UTC', born), now() AT TIME ZONE 'Asia/Tokyo' FROM person WHERE date_trunc('day', encdb.timezone('Europe/Berlin', born)) = '<b:timestamp without time zone:2026-07-02 00:00:00>'
+
+SELECT encdb.timezone('UTC', born) FROM person WHERE timezone('UTC', born) > '2026-07-02'
+-- SELECT encdb.timezone('UTC', born) FROM person WHERE encdb.timezone('UTC', born) > '<b:timestamp without time zone:2026-07-02 00:00:00>'

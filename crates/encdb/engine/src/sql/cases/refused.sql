@@ -562,3 +562,21 @@ SELECT born - now() FROM person
 UPDATE person SET born = CURRENT_DATE WHERE id = 1
 
 INSERT INTO person (id, born) VALUES (1, now())
+
+SELECT born FROM person WHERE timezone('xyzzy', born) IS NULL
+
+SELECT to_char(born, '"xyzzy" YYYY') FROM person
+
+SELECT born AT TIME ZONE 'xyzzy' FROM person
+
+SELECT encdb.timezone('UTC', 'xyzzy') FROM person
+
+SELECT encdb.timezone('UTC', $1 || 'xyzzy') FROM person
+
+SELECT to_char(born, 'YYYY', 'xyzzy') FROM person
+
+SELECT to_char(born, 'YYYY', $1) FROM person WHERE name = 'xyzzy'
+
+SELECT encdb.date_part('year', $1) FROM person WHERE name = 'xyzzy'
+
+SELECT born AT TIME ZONE 'xyzzy5' FROM person
