@@ -92,4 +92,5 @@ _PG_init(void)
 	encdb_ahead_init();
 	encdb_deferred_init();
 	encdb_jit_init();
+	encdb_presorted_init();
 }

@@ -182,6 +182,9 @@ extern void encdb_ahead_init(void);
 /* jit.c */
 extern void encdb_jit_init(void);
 
+/* presorted.c */
+extern void encdb_presorted_init(void);
+
 /* expression.c */
 extern bool encdb_has_default_rights(Oid function);
 extern bool encdb_expression_steps(Node *node, StringInfo steps, List **operands);
