@@ -16,6 +16,8 @@
 
 #include "encdb.h"
 
+#include "optimizer/planner.h"
+
 #include "access/htup.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
@@ -88,6 +90,8 @@ extern bool encdb_ahead_groups(PlannerInfo *root);
 
 /* ahead_merge.c */
 extern void encdb_ahead_merge_init(void);
+extern PlannedStmt *encdb_plan_without(bool *setting, planner_hook_type next, Query *query, const char *text, int options,
+									   PLANNER_PARAMETERS);
 
 /* ahead_groups.c */
 extern void encdb_ahead_groups_hashed(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, const void *extra);

@@ -55,33 +55,34 @@ EncdbMergeSorts(Node *node, void *unused)
 		query_tree_walker(query, EncdbMergeSorts, unused, 0);
 }
 
-static PlannedStmt *
-RunPlanner(Query *query, const char *text, int options, PLANNER_PARAMETERS)
+/* Plans a query with a setting of the planner off, by the planner that a hook has found before it */
+PlannedStmt *
+encdb_plan_without(bool *setting, planner_hook_type next, Query *query, const char *text, int options, PLANNER_PARAMETERS)
 {
-	planner_hook_type next = next_planner ? next_planner : standard_planner;
+	planner_hook_type planner = next ? next : standard_planner;
+	bool		before = *setting;
+	PlannedStmt *plan;
 
-	return next(query, text, options, PLANNER_ARGUMENTS);
+	*setting = false;
+	PG_TRY();
+	{
+		plan = planner(query, text, options, PLANNER_ARGUMENTS);
+	}
+	PG_FINALLY();
+	{
+		*setting = before;
+	}
+	PG_END_TRY();
+	return plan;
 }
 
 static PlannedStmt *
 PlanWithoutMerge(Query *query, const char *text, int options, PLANNER_PARAMETERS)
 {
-	bool		enabled = enable_gathermerge;
-	PlannedStmt *plan;
+	bool		nothing = false;
+	bool		without = encdb_read_ahead && encdb_evaluator == EVALUATOR_ISOLATED && EncdbMergeSorts((Node *) query, NULL);
 
-	if (!enabled || !encdb_read_ahead || encdb_evaluator != EVALUATOR_ISOLATED || !EncdbMergeSorts((Node *) query, NULL))
-		return RunPlanner(query, text, options, PLANNER_ARGUMENTS);
-	enable_gathermerge = false;
-	PG_TRY();
-	{
-		plan = RunPlanner(query, text, options, PLANNER_ARGUMENTS);
-	}
-	PG_FINALLY();
-	{
-		enable_gathermerge = enabled;
-	}
-	PG_END_TRY();
-	return plan;
+	return encdb_plan_without(without ? &enable_gathermerge : &nothing, next_planner, query, text, options, PLANNER_ARGUMENTS);
 }
 
 void

@@ -5,7 +5,7 @@
  * Since PostgreSQL 16 a planner may sort the input of count(DISTINCT c) below the aggregate, which then compares each value with
  * the one before: a request for each row. An aggregate that sorts by itself reads keys that the sort has asked for (distinct.c).
  */
-#include "encdb.h"
+#include "ahead.h"
 
 #if PG_VERSION_NUM >= 160000
 
@@ -35,22 +35,10 @@ HasDistinctCells(Node *node, void *context)
 static PlannedStmt *
 PlanWithoutPresorting(Query *query, const char *text, int options, PLANNER_PARAMETERS)
 {
-	planner_hook_type next = next_planner ? next_planner : standard_planner;
-	bool		before = enable_presorted_aggregate;
-	PlannedStmt *plan;
+	bool		nothing = false;
+	bool		without = enable_presorted_aggregate && HasDistinctCells((Node *) query, NULL);
 
-	if (before && HasDistinctCells((Node *) query, NULL))
-		enable_presorted_aggregate = false;
-	PG_TRY();
-	{
-		plan = next(query, text, options, PLANNER_ARGUMENTS);
-	}
-	PG_FINALLY();
-	{
-		enable_presorted_aggregate = before;
-	}
-	PG_END_TRY();
-	return plan;
+	return encdb_plan_without(without ? &enable_presorted_aggregate : &nothing, next_planner, query, text, options, PLANNER_ARGUMENTS);
 }
 
 void
