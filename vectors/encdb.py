@@ -73,6 +73,9 @@ def keyless(cell, candidates):
     _, _, _, nonce, _, _ = parse_cell(cell)
     return [c for c in candidates if hashlib.sha256(c + bytes([xor(c)])).digest()[:12] == nonce]
 
+def token(master, kind, part):
+    return siphash(expand(master, b"pgseal/owner/1 tokens\0", 32)[:16], bytes([kind]) + part.encode())
+
 def value_hash(master, ty, canonical, seed):
     return siphash(expand(master, b"pgseal/owner/1 hash\0", 32)[:16], struct.pack("<QB", seed, ty) + canonical)
 
@@ -131,7 +134,7 @@ def grant_fields(r):
          "database": r.take(16), "operations": r.number(4), "not_before": r.number(8), "not_after": r.number(8), "scope": r.number(1)}
     g["keys"] = [r.number(4) for _ in range(r.number(2))]
     g["signature"] = r.take(64)
-    need(not r.data and g["subject"] <= 2 and g["placed"] <= 1 and g["scope"] <= 2 and g["operations"] < 1 << 13)
+    need(not r.data and g["subject"] <= 2 and g["placed"] <= 1 and g["scope"] <= 2 and g["operations"] < 1 << 15)
     need((g["subject"] == 1 or not any(g["client"])) and (g["placed"] or not any(g["database"])))
     need(g["keys"] == sorted(set(g["keys"])) and (g["scope"] or not g["keys"]))
     return g

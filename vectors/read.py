@@ -276,6 +276,9 @@ def cell_hashes(v):
     master, canonical = unhex(v, "master", "canonical")
     return f"{encdb.value_hash(master, v['type'], canonical, v['seed']):016x}" == v["hash"]
 
+def cell_tokens(v):
+    return f"{encdb.token(bytes.fromhex(v['master']), v['kind'], v['part']):016x}" == v["token"]
+
 def datakey_cases(v):
     master, owner, wrapped = unhex(v, "master", "owner", "wrapped")
     result, key = result_of(encdb.unwrap, master, owner, v["keyname"], wrapped)

@@ -15,7 +15,7 @@ PAGE = "docs/confidential/encdb.md"
 class Page(Confidential):
     def test_statements(self):
         blocks = re.findall(r"^```sql\n(.*?)^```$", (STAGE / PAGE).read_text(), re.M | re.S)
-        self.assertEqual(len(blocks), 7)
+        self.assertEqual(len(blocks), 8)
         for form in FORMS:
             with self.subTest(form):
                 server = self.server(form, form=form, socket=self.evaluator().socket if form == "isolated" else "",

@@ -167,4 +167,4 @@ aggregates
 statistics
 casts
 refused
-cat text.sql det.sql computed.sql
+cat text.sql tokens.sql det.sql computed.sql

@@ -294,6 +294,12 @@ AskSimilar(const CallSite *site, const Rows *rows, int8 *answers)
 	return pgseal_like_each(rows->cells, rows->n, site->operand, PGSEAL_SIMILAR, site->locale, answers);
 }
 
+static int
+AskWords(const CallSite *site, const Rows *rows, int8 *answers)
+{
+	return pgseal_like_each(rows->cells, rows->n, site->operand, PGSEAL_HAS_WORDS, site->locale, answers);
+}
+
 /* Of two rows the one that was given later: the other one is the same for many of its rows */
 static Ahead *
 EncdbAheadLater(Cell *left, Cell *right, int *column, bool *is_right)
@@ -355,7 +361,8 @@ bool
 encdb_ahead_like(const FmgrInfo *call, Cell *text, Cell *pattern, int how, const char *locale, int *matches)
 {
 	static const AskEach ways[] = {[PGSEAL_LIKE] = AskLike,[PGSEAL_ILIKE] = AskIlike,[PGSEAL_STARTS_WITH] = AskPrefix,
-	[PGSEAL_REGEX] = AskRegex,[PGSEAL_IREGEX] = AskIregex,[PGSEAL_SIMILAR] = AskSimilar};
+	[PGSEAL_REGEX] = AskRegex,[PGSEAL_IREGEX] = AskIregex,[PGSEAL_SIMILAR] = AskSimilar,
+	[PGSEAL_HAS_WORDS] = AskWords};
 	Operand		operand = {-1, CellBytes(pattern), locale};
 	int			column;
 	int			other;

@@ -51,6 +51,7 @@ SignOf(Oid function, Sign *sign)
 		{encdb_starts_with, 'S', RULES_OF_EQUALITY},
 		{encdb_regex, 'R', RULES_OF_LETTERS}, {encdb_nregex, 'R', RULES_OF_LETTERS, true},
 		{encdb_similar, 'T', RULES_OF_LETTERS}, {encdb_nsimilar, 'T', RULES_OF_LETTERS, true},
+		{encdb_has_words, 'W', RULES_OF_LETTERS},
 	};
 	FmgrInfo	info;
 	int			plain;

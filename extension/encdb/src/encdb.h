@@ -200,6 +200,7 @@ extern Datum encdb_nregex(PG_FUNCTION_ARGS);
 extern Datum encdb_similar(PG_FUNCTION_ARGS);
 extern Datum encdb_niregex(PG_FUNCTION_ARGS);
 extern Datum encdb_nsimilar(PG_FUNCTION_ARGS);
+extern Datum encdb_has_words(PG_FUNCTION_ARGS);
 
 /* text_functions.c */
 extern Datum encdb_similar_to_escape(PG_FUNCTION_ARGS);

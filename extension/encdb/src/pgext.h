@@ -203,6 +203,15 @@ extern int	pgseal_compute(PgsealBytes program, const PgsealBytes *operands, size
 #define PGSEAL_REGEX	3
 #define PGSEAL_IREGEX	4
 #define PGSEAL_SIMILAR	5		/* SIMILAR TO, whose escape is the backslash */
+#define PGSEAL_HAS_WORDS	6	/* @@ */
+
+/* The parts of a text that have tokens, in lower case by the letters of `locale` */
+#define PGSEAL_WORDS	0
+#define PGSEAL_TRIGRAMS	1
+#define PGSEAL_PATTERN_TRIGRAMS	2	/* those that all texts have which LIKE or ILIKE this pattern */
+
+/* Tokens of 8 bytes, each once. Not told: the pattern is to be matched with all texts */
+extern int	pgseal_tokens(PgsealBytes cell, int parts, const char *locale, PgsealBytes *tokens, int *told);
 
 /* Of each on the left to the one on the right at its place, or to the only one */
 extern int	pgseal_compare_each(const PgsealBytes *lefts, size_t nlefts, const PgsealBytes *rights, size_t nrights,
@@ -232,7 +241,7 @@ extern int	pgseal_compute_each(PgsealBytes program, const PgsealBytes *operands,
 
 /*
  * Conditions on the cells of a row, each in prefix notation. A comparison is its sign, two operands and a collation:
- * = ! < l > g are =, <>, <, <=, > and >=. L is LIKE and S starts_with, with two operands; I is ILIKE, with a collation, too.
+ * = ! < l > g are =, <>, <, <=, > and >=. L is LIKE and S starts_with, with two operands; I is ILIKE and W is @@, with a collation, too.
  * & and | are AND and OR, with the number of the conditions that follow; ~ is NOT. An operand is the number of a column,
  * PGSEAL_COMPUTED and that of a program, or PGSEAL_CONSTANT and that of a constant; a cell without bytes is NULL. A collation
  * is 0 for C, or its number from 1 on.

@@ -45,7 +45,7 @@ EncdbTextLike(FunctionCallInfo fcinfo, int how, bool wanted)
 
 	if (unlikely(encdb_in_analyze()))
 		return true;
-	if (how == PGSEAL_ILIKE)
+	if (how == PGSEAL_ILIKE || how == PGSEAL_HAS_WORDS)
 		locale = encdb_ctype(PG_GET_COLLATION());
 	else if (how == PGSEAL_REGEX || how == PGSEAL_IREGEX || how == PGSEAL_SIMILAR)
 		locale = encdb_regex_ctype(PG_GET_COLLATION(), how == PGSEAL_IREGEX);
@@ -72,6 +72,7 @@ MATCHING(iregex, PGSEAL_IREGEX, true)
 MATCHING(niregex, PGSEAL_IREGEX, false)
 MATCHING(similar, PGSEAL_SIMILAR, true)
 MATCHING(nsimilar, PGSEAL_SIMILAR, false)
+MATCHING(has_words, PGSEAL_HAS_WORDS, true)
 
 /* encdb.enc_text_similar or encdb.enc_text_nsimilar */
 static Oid

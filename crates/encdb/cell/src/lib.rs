@@ -23,7 +23,7 @@ pub use cell::{CellError, CellRef, Envelope, Mode, HEADER, LEGACY_HEADER};
 pub use cipher::CellCipher;
 pub use data_key::{DataKey, DataKeyId, KeyAlgorithm, UnwrapError, Unwrapped, WrappedKey};
 pub use legacy::{LegacyCipher, LegacyKey};
-pub use owner::{HashKey, MasterKey, OwnerId};
+pub use owner::{HashKey, MasterKey, OwnerId, TokenKey, TokenKind};
 pub use pgseal_crypto::aead::LANES;
 pub use pgseal_crypto::sign::PublicKey;
 pub use pgseal_crypto::Nonces;

@@ -36,6 +36,11 @@ impl MasterKey {
         HashKey(Prf::new(self.0.derive(HASH)))
     }
 
+    /// Returns the key of the tokens that indexes of words and of trigrams hold.
+    pub fn token_key(&self) -> TokenKey {
+        TokenKey(Prf::new(self.0.derive(TOKENS)))
+    }
+
     pub(crate) fn wrapping_key(&self) -> Secret {
         self.0.derive(WRAP)
     }
@@ -43,6 +48,7 @@ impl MasterKey {
 
 const OWNER_ID: &[u8] = b"pgseal/owner/1 id\0";
 const HASH: &[u8] = b"pgseal/owner/1 hash\0";
+const TOKENS: &[u8] = b"pgseal/owner/1 tokens\0";
 const WRAP: &[u8] = b"pgseal/owner/1 wrap\0";
 
 /// The public name of an owner's master key together with its signing key.
@@ -58,5 +64,27 @@ impl HashKey {
     #[inline]
     pub fn hash(&self, ty: Type, canonical: &[u8], seed: u64) -> u64 {
         self.0.of(&[&seed.to_le_bytes(), &[ty as u8], canonical])
+    }
+}
+
+/// What a token is of. The numbers are hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum TokenKind {
+    /// A word.
+    Word = 1,
+    /// Three characters.
+    Trigram = 2,
+}
+
+/// The key of the tokens of one owner. They are neither the hashes of values nor each other's kind:
+/// an index of words says nothing about a hash index, or about one of trigrams.
+pub struct TokenKey(Prf);
+
+impl TokenKey {
+    /// Returns the token of a part of a text.
+    #[inline]
+    pub fn token(&self, kind: TokenKind, part: &str) -> u64 {
+        self.0.of(&[&[kind as u8], part.as_bytes()])
     }
 }

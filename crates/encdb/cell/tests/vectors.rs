@@ -4,7 +4,7 @@
 use pgseal_cell::grant::{verify, Grant, GrantError, Revocations, Serial};
 use pgseal_cell::{
     CellCipher, CellError, CellRef, DataKey, LegacyCipher, LegacyKey, MasterKey, Mode, Nonces,
-    PublicKey, Type, UnwrapError, Unwrapped, WrappedKey,
+    PublicKey, TokenKind, Type, UnwrapError, Unwrapped, WrappedKey,
 };
 use pgseal_crypto::sign::SigningKey;
 use pgseal_crypto::{sha256, Secret};
@@ -32,6 +32,7 @@ struct Cells {
     cases: Vec<CellCase>,
     keyless: Vec<Keyless>,
     hashes: Vec<Hash>,
+    tokens: Vec<Token>,
 }
 
 #[derive(Deserialize)]
@@ -69,6 +70,15 @@ struct Hash {
     canonical: String,
     seed: u64,
     hash: String,
+}
+
+#[derive(Deserialize)]
+struct Token {
+    name: String,
+    master: String,
+    kind: u8,
+    part: String,
+    token: String,
 }
 
 fn cells() -> Cells {
@@ -180,6 +190,17 @@ fn hashes_are_keyed_and_typed() {
         let ty = Type::from_byte(case.r#type).expect("a type");
         let hash = key.hash(ty, &bytes(&case.canonical), case.seed);
         assert_eq!(format!("{hash:016x}"), case.hash, "{}", case.name);
+    }
+}
+
+#[test]
+fn tokens_are_keyed_and_of_a_kind() {
+    for case in cells().tokens {
+        let key = MasterKey::from_bytes(&mut array(&case.master)).token_key();
+        let kinds = [TokenKind::Word, TokenKind::Trigram];
+        let kind = kinds.into_iter().find(|kind| *kind as u8 == case.kind);
+        let token = key.token(kind.expect("a kind"), &case.part);
+        assert_eq!(format!("{token:016x}"), case.token, "{}", case.name);
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `I` | two operands, a collation | ILIKE |
 //! | `S` | two operands | `starts_with` |
 //! | `R` `T` | two operands, a collation | `~`, SIMILAR TO |
+//! | `W` | two operands, a collation | `@@` |
 //! | `&` | a number, so many conditions | AND |
 //! | `\|` | a number, so many conditions | OR |
 //! | `~` | a condition | NOT |
@@ -243,6 +244,7 @@ fn condition<'a>(
                 b'S' => Matching::Prefix,
                 b'R' => Matching::Regex(collation(reader, scope)?),
                 b'T' => Matching::Similar(collation(reader, scope)?),
+                b'W' => Matching::Words(collation(reader, scope)?),
                 _ => return Err(Malformed),
             };
             Condition::Matches {

@@ -35,8 +35,8 @@ pub use program::{PlainText, Program, Step, StepZone, TextArgument, TextStep};
 pub use refusal::{Refusal, Report};
 pub use request::{
     counts_of, AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,
-    EachRequest, Input, Inputs, Matching, OperationRequest, Page, Request, SessionRequest, Unary,
-    MAX_CELLS,
+    EachRequest, Input, Inputs, Matching, OperationRequest, Page, Parts, Request, SessionRequest,
+    Unary, MAX_CELLS,
 };
 pub use response::{Filtered, Finding, Position, Response, Status, MAX_EQUAL, MAX_FINDINGS};
 pub use tickets::{Ticket, Tickets};

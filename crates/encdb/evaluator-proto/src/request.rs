@@ -47,6 +47,19 @@ pub enum Matching<'a> {
     RegexInsensitive(Collation<'a>),
     /// `SIMILAR TO`, with the backslash as the escape.
     Similar(Collation<'a>),
+    /// `@@`: the pattern's words are among the text's, with the collation of their folding.
+    Words(Collation<'a>),
+}
+
+/// What a text is taken apart into, in lower case by the letters of a collation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts<'a> {
+    /// Its words.
+    Words(Collation<'a>),
+    /// Its trigrams.
+    Trigrams(Collation<'a>),
+    /// The trigrams of all texts that match it as a pattern of `LIKE` or `ILIKE`.
+    PatternTrigrams(Collation<'a>),
 }
 
 /// One call.

@@ -28,6 +28,8 @@ pub enum Response<'a> {
     Findings(Items<'a>),
     /// Ranks, as 4 bytes each.
     Ranks(&'a [u8]),
+    /// Tokens, as 8 bytes each, each once.
+    Tokens(&'a [u8]),
     /// A tag: two cells of one key and one type have equal tags if their values are equal, and
     /// otherwise different ones. The first 8 bytes are the hash with seed 0.
     Tag([u8; 16]),
@@ -127,6 +129,7 @@ mod kind {
     pub const TAG: u8 = 14;
     pub const EACH: u8 = 15;
     pub const FILTERED: u8 = 16;
+    pub const TOKENS: u8 = 17;
 }
 
 impl<'a> Response<'a> {
@@ -145,6 +148,7 @@ impl<'a> Response<'a> {
             kind::HASH => Self::Hash(reader.u64()?),
             kind::FINDINGS => Self::Findings(Items::read(&mut reader)?),
             kind::RANKS => Self::Ranks(in_parts(reader.bytes()?, 4)?),
+            kind::TOKENS => Self::Tokens(in_parts(reader.bytes()?, 8)?),
             kind::TAG => Self::Tag(reader.array()?),
             kind::FILTERED => Self::Filtered(Filtered {
                 hold: reader.u16()?,
@@ -183,6 +187,7 @@ impl<'a> Response<'a> {
                 findings.write(into);
             }
             Self::Ranks(ranks) => put(into, kind::RANKS, ranks),
+            Self::Tokens(tokens) => put(into, kind::TOKENS, tokens),
             Self::Tag(tag) => {
                 into.push(kind::TAG);
                 into.extend_from_slice(tag);

@@ -8,8 +8,8 @@ use pgseal_cell::{DataKeyId, Type};
 use pgseal_evaluator_proto::{
     AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,
     EachRequest, Filter, FilterScope, Filtered, Finding, Items, KeyRow, Malformed, Matching,
-    OperationRequest, Page, Position, Program, Refusal, Report, Request, Response, SessionRequest,
-    Status, Unary,
+    OperationRequest, Page, Parts, Position, Program, Refusal, Report, Request, Response,
+    SessionRequest, Status, Unary,
 };
 use pgseal_value::{AggregateKind, Arithmetic, Interval};
 use proptest::prelude::*;
@@ -84,8 +84,16 @@ fn comparisons() -> Vec<Request<'static>> {
             collation: LIBC,
             cells: CELLS,
         }),
+        tokens(Parts::Words(LIBC)),
+        tokens(Parts::Trigrams(Collation::C)),
+        tokens(Parts::PatternTrigrams(LIBC)),
         Request::Comparison(ComparisonRequest::OrderPrefix(b"cell")),
     ]
+}
+
+fn tokens(parts: Parts<'static>) -> Request<'static> {
+    let cell = b"cell";
+    Request::Comparison(ComparisonRequest::Tokens { parts, cell })
 }
 
 fn operations() -> Vec<Request<'static>> {
@@ -117,6 +125,7 @@ fn operations() -> Vec<Request<'static>> {
         like(Matching::Regex(LIBC)),
         like(Matching::RegexInsensitive(Collation::C)),
         like(Matching::Similar(LIBC)),
+        like(Matching::Words(LIBC)),
         Request::Operation(OperationRequest::LikeEscape {
             escape: "\u{10ffff}",
             pattern: b"pattern",
@@ -193,6 +202,7 @@ fn of_many() -> Vec<Request<'static>> {
         like(Matching::Regex(LIBC)),
         like(Matching::RegexInsensitive(Collation::C)),
         like(Matching::Similar(LIBC)),
+        like(Matching::Words(LIBC)),
         Request::Each(EachRequest::Compute {
             program: Program::parse(b"$$M*$-", CELLS.len()).expect("it fits"),
             operands: Items::Listed(&[b"1", b"", b"3", b"4", b"5", b""]),
@@ -251,6 +261,7 @@ fn responses() -> Vec<Response<'static>> {
         Response::Hash(u64::MAX),
         Response::Findings(CELLS),
         Response::Ranks(&[0; 12]),
+        Response::Tokens(&[0; 16]),
         Response::Tag([7; 16]),
         Response::Filtered(Filtered {
             hold: 513,

@@ -11,7 +11,7 @@ use pgseal_cell::{CellRef, DataKeyId, Mode};
 use pgseal_evaluator::engine::Connection;
 use pgseal_evaluator_proto::{
     AggregateRequest, Batch, Collation, ComparisonRequest, ConversionRequest, EachRequest, Filter,
-    FilterScope, Items, Matching, OperationRequest, Page, Program, Request, Response, Unary,
+    FilterScope, Items, Matching, OperationRequest, Page, Parts, Program, Request, Response, Unary,
 };
 use pgseal_value::{AggregateKind, Arithmetic, Interval, Type, Value};
 use proptest::collection::vec;
@@ -58,11 +58,13 @@ const TEXTS: [&str; 34] = [
 /// Numbers that functions take as they are.
 const NUMBERS: [i32; 9] = [0, 1, -1, 2, 7, i32::MAX, i32::MIN, i32::MAX - 1, 1 << 20];
 
-const ALL: [Operation; 9] = [
+const ALL: [Operation; 11] = [
     Operation::CompareStored,
     Operation::CompareDerived,
     Operation::Arithmetic,
     Operation::Text,
+    Operation::Words,
+    Operation::Trigrams,
     Operation::Aggregate,
     Operation::Cast,
     Operation::Extract,
@@ -222,7 +224,7 @@ impl Asker {
         let [kind, .., d, e] = step;
         let (left, right) = self.two(step);
         let collation = pick(&COLLATIONS, d);
-        match kind / 4 % 9 {
+        match kind / 4 % 10 {
             0 => Request::Comparison(ComparisonRequest::Compare {
                 collation,
                 left,
@@ -255,6 +257,10 @@ impl Asker {
                 pattern: right,
             }),
             7 => Request::Conversion(ConversionRequest::Decrypt(left)),
+            8 => Request::Comparison(ComparisonRequest::Tokens {
+                parts: parts(e, collation),
+                cell: left,
+            }),
             _ => Request::Comparison(ComparisonRequest::OrderPrefix(left)),
         }
     }
@@ -361,13 +367,22 @@ fn filter<'a>(bytes: &'static [u8], constants: Items<'a>, cells: Items<'a>) -> E
 }
 
 fn matching(number: u32, collation: Collation<'static>) -> Matching<'static> {
-    match number % 6 {
+    match number % 7 {
         0 => Matching::Like,
         1 => Matching::Ilike(collation),
         2 => Matching::Regex(collation),
         3 => Matching::RegexInsensitive(collation),
         4 => Matching::Similar(collation),
+        5 => Matching::Words(collation),
         _ => Matching::Prefix,
+    }
+}
+
+fn parts(number: u32, collation: Collation<'static>) -> Parts<'static> {
+    match number % 3 {
+        0 => Parts::Words(collation),
+        1 => Parts::Trigrams(collation),
+        _ => Parts::PatternTrigrams(collation),
     }
 }
 

@@ -18,11 +18,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-const GRANTED: [Operation; 4] = [
+const GRANTED: [Operation; 5] = [
     Operation::CompareDerived,
     Operation::ComparePlain,
     Operation::Arithmetic,
     Operation::Text,
+    Operation::Words,
 ];
 const PROGRAM: &[u8] = b"$$+";
 
@@ -96,6 +97,7 @@ proptest! {
             Matching::Regex(Collation::C),
             Matching::RegexInsensitive(Collation::C),
             Matching::Similar(Collation::C),
+            Matching::Words(Collation::C),
         ]),
     ) {
         let (mut connection, _, mut key) = alice_with(&engine(false), &operations);

@@ -90,6 +90,7 @@ fn of_two<'a>(left: &'a [u8], right: &'a [u8], both: &'a [&'a [u8]]) -> Vec<Requ
         like(Matching::Prefix),
         like(Matching::Regex(UTF8)),
         like(Matching::Similar(Collation::C)),
+        like(Matching::Words(UTF8)),
     ]
 }
 

@@ -410,6 +410,16 @@ impl Shell {
         }
     }
 
+    /// Makes a request that is answered by tokens, or by none that are told.
+    pub(crate) fn tokens(&mut self, request: &Request<'_>) -> Result<Option<&[u8]>, Failure> {
+        self.send(request)?;
+        match understand(&self.response)? {
+            Response::Tokens(tokens) => Ok(Some(tokens)),
+            Response::Null => Ok(None),
+            _ => Err(Refusal::MalformedRequest.into()),
+        }
+    }
+
     /// Makes a request that is answered by an answer about each of many cells.
     pub(crate) fn each(&mut self, request: &Request<'_>) -> Result<Items<'_>, Failure> {
         self.send(request)?;

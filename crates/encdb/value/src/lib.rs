@@ -37,6 +37,7 @@ mod rounding;
 mod search;
 mod text;
 mod times;
+mod tokens;
 mod types;
 mod value;
 
@@ -63,5 +64,6 @@ pub use text::{
     substring, text_of, upper,
 };
 pub use times::{at_time_zone, date_part, to_char};
+pub use tokens::{each_trigram, each_trigram_of_pattern, each_word, has_words};
 pub use types::Type;
 pub use value::Value;

@@ -33,11 +33,15 @@ pub enum Operation {
     ComparePlain = 11,
     /// Hold values within the limits of columns
     Limit = 12,
+    /// Tokens of the words of texts, and searches for words
+    Words = 13,
+    /// Tokens of the trigrams of texts
+    Trigrams = 14,
 }
 
 impl Operation {
     /// Every operation, in the order of the bits.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::CompareStored,
         Self::CompareDerived,
         Self::Arithmetic,
@@ -51,6 +55,8 @@ impl Operation {
         Self::Share,
         Self::ComparePlain,
         Self::Limit,
+        Self::Words,
+        Self::Trigrams,
     ];
 
     /// Returns the name by which an owner writes the operation in a command.
@@ -69,6 +75,8 @@ impl Operation {
             Self::Share => "share",
             Self::ComparePlain => "compare-plain",
             Self::Limit => "limit",
+            Self::Words => "words",
+            Self::Trigrams => "trigrams",
         }
     }
 

@@ -20,9 +20,9 @@ use crate::catalog::Cells;
 /// Operators that give a value of their operands' type.
 pub(super) const COMPUTING: [&str; 6] = ["+", "-", "*", "/", "%", "||"];
 /// Operators that give a truth value.
-const COMPARING: [&str; 18] = [
+const COMPARING: [&str; 19] = [
     "=", "<>", "!=", "<", "<=", ">", ">=", "~~", "!~~", "~~*", "!~~*", "~", "!~", "~*", "!~*",
-    "@>", "<@", "&&",
+    "@@", "@>", "<@", "&&",
 ];
 /// Variances and standard deviations.
 const SPREADS: [&str; 6] = [

@@ -1,7 +1,7 @@
 //! Questions about the order and the equality of cells.
 
-use super::fields::{collation, put_collation};
-use super::{opcode, Collation};
+use super::fields::{collation, parts, put_collation, put_parts};
+use super::{opcode, Collation, Parts};
 use crate::response::in_parts;
 use crate::wire::{put_bytes, Malformed, Out, Reader};
 use crate::Items;
@@ -71,6 +71,14 @@ pub enum ComparisonRequest<'a> {
         /// The cells.
         cells: Items<'a>,
     },
+    /// Asks for the tokens of a text; answered by `Tokens`, or by `Null` if those of a pattern are
+    /// not told.
+    Tokens {
+        /// The parts that have tokens.
+        parts: Parts<'a>,
+        /// The cell.
+        cell: &'a [u8],
+    },
     /// Asks for a number that sorts as the cell does, as far as it goes; inline only. Answered by
     /// `Hash`.
     OrderPrefix(&'a [u8]),
@@ -104,6 +112,10 @@ impl<'a> ComparisonRequest<'a> {
             opcode::RANK => Self::Rank {
                 collation: collation(reader)?,
                 cells: Items::read(reader)?,
+            },
+            opcode::TOKENS => Self::Tokens {
+                parts: parts(reader)?,
+                cell: reader.bytes()?,
             },
             opcode::ORDER_PREFIX => Self::OrderPrefix(reader.bytes()?),
             _ => return Err(Malformed),
@@ -155,6 +167,11 @@ impl<'a> ComparisonRequest<'a> {
                 into.push(opcode::RANK);
                 put_collation(into, collation);
                 cells.write(into);
+            }
+            Self::Tokens { parts, cell } => {
+                into.push(opcode::TOKENS);
+                put_parts(into, parts);
+                put_bytes(into, cell);
             }
             Self::OrderPrefix(cell) => {
                 into.push(opcode::ORDER_PREFIX);

@@ -2,7 +2,7 @@
 
 use pgseal_cell::Type;
 
-use super::{Collation, Matching};
+use super::{Collation, Matching, Parts};
 use crate::wire::{put_bytes, Malformed, Out, Reader};
 
 /// Writes `length u32 | name`; the empty name is C.
@@ -31,6 +31,7 @@ pub(super) fn put_matching(into: &mut impl Out, matching: Matching<'_>) {
         Matching::Regex(collation) => (3, collation),
         Matching::RegexInsensitive(collation) => (4, collation),
         Matching::Similar(collation) => (5, collation),
+        Matching::Words(collation) => (6, collation),
     };
     into.push(kind);
     put_collation(into, collation);
@@ -44,6 +45,27 @@ pub(super) fn matching<'a>(reader: &mut Reader<'a>) -> Result<Matching<'a>, Malf
         (3, collation) => Ok(Matching::Regex(collation)),
         (4, collation) => Ok(Matching::RegexInsensitive(collation)),
         (5, collation) => Ok(Matching::Similar(collation)),
+        (6, collation) => Ok(Matching::Words(collation)),
+        _ => Err(Malformed),
+    }
+}
+
+/// Writes `kind u8`, and the collation.
+pub(super) fn put_parts(into: &mut impl Out, parts: Parts<'_>) {
+    let (kind, collation) = match parts {
+        Parts::Words(collation) => (0, collation),
+        Parts::Trigrams(collation) => (1, collation),
+        Parts::PatternTrigrams(collation) => (2, collation),
+    };
+    into.push(kind);
+    put_collation(into, collation);
+}
+
+pub(super) fn parts<'a>(reader: &mut Reader<'a>) -> Result<Parts<'a>, Malformed> {
+    match (reader.u8()?, collation(reader)?) {
+        (0, collation) => Ok(Parts::Words(collation)),
+        (1, collation) => Ok(Parts::Trigrams(collation)),
+        (2, collation) => Ok(Parts::PatternTrigrams(collation)),
         _ => Err(Malformed),
     }
 }

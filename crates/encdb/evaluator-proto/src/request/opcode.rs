@@ -11,6 +11,7 @@ pub const HASH: u8 = 0x12;
 pub const ORDER_PREFIX: u8 = 0x14;
 pub const RANK: u8 = 0x15;
 pub const DESCEND: u8 = 0x16;
+pub const TOKENS: u8 = 0x17;
 pub const ARITHMETIC: u8 = 0x20;
 pub const UNARY: u8 = 0x21;
 pub const CONCAT: u8 = 0x22;

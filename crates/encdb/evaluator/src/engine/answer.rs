@@ -108,6 +108,13 @@ impl Connection {
             ComparisonRequest::Hash { seed, cell } => {
                 Response::Hash(self.hash(seed, cell)?).encode(into);
             }
+            ComparisonRequest::Tokens { parts, cell } => match self.tokens(parts, cell)? {
+                Some(tokens) => {
+                    let bytes = tokens.iter().flat_map(|token| token.to_le_bytes());
+                    Response::Tokens(&bytes.collect::<Vec<u8>>()).encode(into);
+                }
+                None => Response::Null.encode(into),
+            },
             ComparisonRequest::OrderPrefix(cell) => {
                 Response::Hash(self.order_prefix(cell)?).encode(into);
             }

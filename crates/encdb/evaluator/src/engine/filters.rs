@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 
+use pgseal_cell::grant::Operation;
 use pgseal_evaluator_proto::{
     Condition, Filter, FilterOperand, FilterProgram, FilterScope, Filtered, Items, Matching, Plain,
     Refusal, Response,
@@ -296,20 +297,26 @@ impl Connection {
         if operands.iter().any(is_plain) {
             return Err(Refusal::WrongType);
         }
-        let insensitive = match matching {
+        let letters = match matching {
             Matching::Like | Matching::Prefix => None,
-            Matching::Ilike(collation) => Some(self.collation(collation)?),
+            Matching::Ilike(collation) | Matching::Words(collation) => {
+                Some(self.collation(collation)?)
+            }
             _ => return self.is_regex_in_row(row, matching, operands).map(Some),
         };
         let [Some(text), Some(pattern)] = operands.map(|operand| row.opened(operand)) else {
             return Ok(None);
         };
         let origins = [text.origin(), pattern.origin()];
-        let permit = self.access.may_search(&origins, false)?;
+        let permit = match matching {
+            Matching::Words(_) => self.access.may_take_apart(Operation::Words, &origins)?,
+            _ => self.access.may_search(&origins, false)?,
+        };
         let (text, pattern) = (text.value.read(&permit), pattern.value.read(&permit));
-        let rules = insensitive.map(|collation| self.collations.rules(collation));
-        Ok(Some(match matching {
-            Matching::Prefix => pgseal_value::starts_with(text, pattern)?,
+        let rules = letters.map(|collation| self.collations.rules(collation));
+        Ok(Some(match (matching, rules) {
+            (Matching::Prefix, _) => pgseal_value::starts_with(text, pattern)?,
+            (Matching::Words(_), Some(rules)) => pgseal_value::has_words(text, pattern, rules)?,
             _ => pgseal_value::like(text, pattern, rules)?,
         }))
     }

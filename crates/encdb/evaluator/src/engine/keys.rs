@@ -2,7 +2,7 @@
 
 use pgseal_cell::{
     CellCipher, CellError, CellRef, DataKeyId, Envelope, HashKey, LegacyCipher, MasterKey, OwnerId,
-    PublicKey, UnwrapError, Unwrapped, WrappedKey,
+    PublicKey, TokenKey, UnwrapError, Unwrapped, WrappedKey,
 };
 
 /// An owner whose master key was opened here.
@@ -15,6 +15,8 @@ pub struct Owner {
     pub id: OwnerId,
     /// The key that its values are hashed with.
     pub hash: HashKey,
+    /// The key of the tokens of its texts.
+    pub tokens: TokenKey,
 }
 
 impl Owner {
@@ -23,6 +25,7 @@ impl Owner {
         Self {
             id: master.owner_id(&public),
             hash: master.hash_key(),
+            tokens: master.token_key(),
             master,
             public,
         }

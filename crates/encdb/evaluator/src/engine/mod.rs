@@ -40,6 +40,7 @@ mod session;
 mod shares;
 mod tally;
 mod texts;
+mod tokens;
 mod trees;
 mod view;
 mod zones;

@@ -350,6 +350,7 @@ impl Connection {
                 self.regex(text, pattern, Reading::Insensitive, name)
             }
             Matching::Similar(name) => self.regex(text, pattern, Reading::Similar, name),
+            Matching::Words(name) => self.has_words(text, pattern, name),
         }
     }
 

@@ -17,7 +17,7 @@ use super::keys::Key;
 
 const OPERATIONS: usize = Operation::ALL.len();
 /// The operations on a value that was derived here.
-const WITH_DERIVED: [Operation; 9] = [
+const WITH_DERIVED: [Operation; 11] = [
     Operation::ConvertOut,
     Operation::CompareDerived,
     Operation::ComparePlain,
@@ -27,6 +27,8 @@ const WITH_DERIVED: [Operation; 9] = [
     Operation::Cast,
     Operation::Extract,
     Operation::Limit,
+    Operation::Words,
+    Operation::Trigrams,
 ];
 /// No grant: by default, or not at all.
 const NO_GRANT: u16 = u16::MAX;

@@ -7,7 +7,7 @@ use pgseal_evaluator_proto::{
     Response, MAX_EQUAL,
 };
 
-use super::{list, locale, matching, put, report, shell, PgsealBytes};
+use super::{list, locale, matching, parts, put, report, shell, PgsealBytes};
 use crate::shell::{self as other_side};
 
 /// `PgsealPosition`.
@@ -202,6 +202,26 @@ interface! {
         let shell = shell();
         let outcome = shell.hash(seed, cell.get());
         put(shell, outcome, hash)
+    }
+
+    /// Returns the tokens of a text, 8 bytes each, until the next call; `told` says whether there
+    /// are any: those of a pattern may not be told.
+    fn pgseal_tokens(
+        cell: PgsealBytes,
+        kind: c_int,
+        name: *const c_char,
+        tokens: *mut PgsealBytes,
+        told: *mut c_int,
+    ) -> c_int {
+        let shell = shell();
+        let outcome = parts(kind, name).and_then(|parts| {
+            let cell = cell.get();
+            let request = Request::Comparison(ComparisonRequest::Tokens { parts, cell });
+            let found = shell.tokens(&request)?;
+            told.write(c_int::from(found.is_some()));
+            Ok(PgsealBytes::from(found.unwrap_or_default()))
+        });
+        put(shell, outcome, tokens)
     }
 
     /// Returns a number that sorts as the cell does, as far as it goes.

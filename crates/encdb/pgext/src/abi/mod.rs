@@ -9,7 +9,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, CStr};
 use std::slice;
 
-use pgseal_evaluator_proto::{Collation, Matching, Refusal, Request};
+use pgseal_evaluator_proto::{Collation, Matching, Parts, Refusal, Request};
 
 use crate::shell::{Failure, Shell};
 
@@ -148,6 +148,22 @@ unsafe fn matching<'a>(how: c_int, name: *const c_char) -> Result<Matching<'a>, 
         3 => Ok(Matching::Regex(collation)),
         4 => Ok(Matching::RegexInsensitive(collation)),
         5 => Ok(Matching::Similar(collation)),
+        6 => Ok(Matching::Words(collation)),
+        _ => Err(Refusal::MalformedRequest.into()),
+    }
+}
+
+/// Returns what the numbers `PGSEAL_WORDS` and so on say.
+///
+/// # Safety
+/// `name` is NULL or a string that is readable during the call.
+unsafe fn parts<'a>(kind: c_int, name: *const c_char) -> Result<Parts<'a>, Failure> {
+    // SAFETY: `name` is NULL or a string that is readable during the call, by this contract.
+    let collation = unsafe { locale(name) }?;
+    match kind {
+        0 => Ok(Parts::Words(collation)),
+        1 => Ok(Parts::Trigrams(collation)),
+        2 => Ok(Parts::PatternTrigrams(collation)),
         _ => Err(Refusal::MalformedRequest.into()),
     }
 }
