@@ -5,8 +5,15 @@ CREATE FUNCTION encdb.enc_text_concat(enc_text, enc_text) RETURNS enc_text
     AS 'MODULE_PATHNAME', 'encdb_concat' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE OPERATOR || (LEFTARG = enc_text, RIGHTARG = enc_text, FUNCTION = encdb.enc_text_concat);
 
+-- Makes a B-tree serve LIKE 'abc%'. No statement can call the other ones.
+CREATE FUNCTION encdb.pattern_support(internal) RETURNS internal
+    AS 'MODULE_PATHNAME', 'encdb_pattern_support' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION encdb.prefix_low(enc_text) RETURNS rnd_type
+    AS 'MODULE_PATHNAME', 'encdb_prefix_low' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION encdb.prefix_high(enc_text) RETURNS rnd_type
+    AS 'MODULE_PATHNAME', 'encdb_prefix_high' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION encdb.enc_text_like(enc_text, enc_text) RETURNS boolean
-    AS 'MODULE_PATHNAME', 'encdb_like' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+    AS 'MODULE_PATHNAME', 'encdb_like' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.pattern_support;
 CREATE FUNCTION encdb.enc_text_nlike(enc_text, enc_text) RETURNS boolean
     AS 'MODULE_PATHNAME', 'encdb_nlike' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
 CREATE FUNCTION encdb.enc_text_ilike(enc_text, enc_text) RETURNS boolean

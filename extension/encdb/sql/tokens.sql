@@ -22,7 +22,7 @@ CREATE FUNCTION encdb.tokens_triconsistent(internal, smallint, enc_text, integer
     AS 'MODULE_PATHNAME', 'encdb_tokens_triconsistent' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 CREATE OPERATOR CLASS enc_text_words_ops FOR TYPE enc_text USING gin AS
-    OPERATOR 3 @@ (enc_text, enc_text),
+    OPERATOR 1 @@ (enc_text, enc_text),
     FUNCTION 1 btint8cmp(bigint, bigint),
     FUNCTION 2 encdb.words_of_value(enc_text, internal, internal),
     FUNCTION 3 encdb.words_of_query(enc_text, internal, smallint, internal, internal, internal, internal),

@@ -167,6 +167,9 @@ extern Cell *encdb_plain_operand(const PlainType *plain, Datum value);
 extern char encdb_comparison_sign(PGFunction function, int *plain);
 extern char encdb_comparison_of(Oid function, int *plain);
 
+/* pattern_prefix.c */
+extern bool encdb_is_prefix_end(Node *operand);
+
 /* plain_open.c */
 extern void encdb_plain_refuse_literals(Node *node);
 extern void encdb_plain_open_init(void);

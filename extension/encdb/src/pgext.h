@@ -210,6 +210,9 @@ extern int	pgseal_compute(PgsealBytes program, const PgsealBytes *operands, size
 #define PGSEAL_TRIGRAMS	1
 #define PGSEAL_PATTERN_TRIGRAMS	2	/* those that all texts have which LIKE or ILIKE this pattern */
 
+/* Whether an index serves a pattern of LIKE by its beginning: it has one, and the session may compare texts with it */
+extern int	pgseal_has_prefix(PgsealBytes pattern, int *has);
+
 /* Tokens of 8 bytes, each once. Not told: the pattern is to be matched with all texts */
 extern int	pgseal_tokens(PgsealBytes cell, int parts, const char *locale, PgsealBytes *tokens, int *told);
 

@@ -111,6 +111,9 @@ SelectivityBeside(const VariableStatData *column, Node *other, int direction)
 {
 	if (IsA(other, Const) && ((Const *) other)->constisnull)
 		return 0;
+	/* There is an index, and another condition for the other end */
+	if (encdb_is_prefix_end(other))
+		return sqrt(DEFAULT_RANGE_INEQ_SEL);
 	if (column->rel == NULL || direction == 0 || !IsOfRange(column->rel, column->var, direction) ||
 		!MayHaveIndex(column->rel, column->var))
 		return DEFAULT_INEQ_SEL;

@@ -4,51 +4,69 @@
  *	  key. The index needs the evaluator for what goes in and for what is looked for, and for nothing else: VACUUM, recovery and the
  *	  merge of its pending list see numbers.
  *
- *	  What is found by trigrams is matched again, by LIKE. What is found by words is found: @@ says of two texts what their words say.
+ *	  What is found is matched again, by LIKE or @@: it asks for the rights to the text, too, whose token is the owner's and not the key's.
  */
 #include "encdb.h"
 
 #include "access/gin.h"
-#include "access/stratnum.h"
 #include "utils/builtins.h"
 
-/* The operators of the classes */
-enum
+/* Tokens as keys of GIN */
+static Datum *
+Keys(PgsealBytes tokens, int32 *nkeys)
 {
-	STRATEGY_LIKE = 1,
-	STRATEGY_ILIKE,
-	STRATEGY_WORDS
-};
+	Datum	   *keys;
 
-/* The tokens of a text as keys of GIN; false: they are not told */
-static bool
-Keys(Cell *cell, int parts, Oid collation, Datum **keys, int32 *nkeys)
-{
-	PgsealBytes tokens;
-	int			told;
-
-	ENCDB_CALL(pgseal_tokens(CellBytes(cell), parts, encdb_ctype(collation), &tokens, &told));
 	*nkeys = (int32) (tokens.len / sizeof(int64));
-	*keys = *nkeys > 0 ? palloc(*nkeys * sizeof(Datum)) : NULL;
+	keys = palloc(Max(*nkeys, 1) * sizeof(Datum));
 	for (int i = 0; i < *nkeys; i++)
 	{
 		int64		token;
 
 		memcpy(&token, tokens.data + i * sizeof(int64), sizeof(int64));
-		(*keys)[i] = Int64GetDatum(token);
+		keys[i] = Int64GetDatum(token);
 	}
-	return told;
+	return keys;
 }
 
 static Datum
 KeysOfValue(FunctionCallInfo fcinfo, int parts)
 {
 	Cell	   *cell = PG_GETARG_CELL(0);
+	const char *locale = encdb_ctype(PG_GET_COLLATION());
+	PgsealBytes tokens;
+	int			told;
 	Datum	   *keys;
 
-	(void) Keys(cell, parts, PG_GET_COLLATION(), &keys, (int32 *) PG_GETARG_POINTER(1));
+	ENCDB_CALL(pgseal_tokens(CellBytes(cell), parts, locale, &tokens, &told));
+	keys = Keys(tokens, (int32 *) PG_GETARG_POINTER(1));
 	PG_FREE_IF_COPY(cell, 0);
 	PG_RETURN_POINTER(keys);
+}
+
+/*
+ * What is looked for. The planner asks, too, and raises no error that a scan of an empty table would not: what is refused here is
+ * refused again when the operator meets a text.
+ */
+static Datum
+KeysOfQuery(FunctionCallInfo fcinfo, int parts, bool empty_finds_all)
+{
+	Cell	   *cell = PG_GETARG_CELL(0);
+	int32	   *nkeys = (int32 *) PG_GETARG_POINTER(1);
+	int32	   *mode = (int32 *) PG_GETARG_POINTER(6);
+	const char *locale = encdb_ctype(PG_GET_COLLATION());
+	PgsealBytes tokens;
+	int			told;
+
+	if (!ENCDB_TRY(pgseal_tokens(CellBytes(cell), parts, locale, &tokens, &told)) || !told)
+	{
+		*nkeys = 0;
+		*mode = GIN_SEARCH_MODE_ALL;
+		PG_RETURN_POINTER(NULL);
+	}
+	if (tokens.len == 0 && empty_finds_all)
+		*mode = GIN_SEARCH_MODE_ALL;
+	PG_RETURN_POINTER(Keys(tokens, nkeys));
 }
 
 PG_FUNCTION_INFO_V1(encdb_words_of_value);
@@ -70,40 +88,27 @@ PG_FUNCTION_INFO_V1(encdb_words_of_query);
 Datum
 encdb_words_of_query(PG_FUNCTION_ARGS)
 {
-	Datum	   *keys;
-
-	(void) Keys(PG_GETARG_CELL(0), PGSEAL_WORDS, PG_GET_COLLATION(), &keys, (int32 *) PG_GETARG_POINTER(1));
-	PG_RETURN_POINTER(keys);
+	return KeysOfQuery(fcinfo, PGSEAL_WORDS, false);
 }
 
-/*
- * A pattern without a run of three characters may match any text. So may one whose trigrams the session may not have: it matches the
- * texts one by one then, as without the index.
- */
+/* A pattern without a run of three characters may match any text. So may one whose trigrams are not told to this session */
 PG_FUNCTION_INFO_V1(encdb_trigrams_of_pattern);
 Datum
 encdb_trigrams_of_pattern(PG_FUNCTION_ARGS)
 {
-	int32	   *nkeys = (int32 *) PG_GETARG_POINTER(1);
-	int32	   *mode = (int32 *) PG_GETARG_POINTER(6);
-	Datum	   *keys;
-
-	if (!Keys(PG_GETARG_CELL(0), PGSEAL_PATTERN_TRIGRAMS, PG_GET_COLLATION(), &keys, nkeys) || *nkeys == 0)
-		*mode = GIN_SEARCH_MODE_ALL;
-	PG_RETURN_POINTER(keys);
+	return KeysOfQuery(fcinfo, PGSEAL_PATTERN_TRIGRAMS, true);
 }
 
-/* Whether a text has all tokens that are looked for */
+/* Whether a text has all tokens that are looked for: it is matched then */
 PG_FUNCTION_INFO_V1(encdb_tokens_consistent);
 Datum
 encdb_tokens_consistent(PG_FUNCTION_ARGS)
 {
 	const bool *check = (bool *) PG_GETARG_POINTER(0);
-	StrategyNumber strategy = PG_GETARG_UINT16(1);
 	int32		nkeys = PG_GETARG_INT32(3);
 	bool	   *recheck = (bool *) PG_GETARG_POINTER(5);
 
-	*recheck = strategy != STRATEGY_WORDS;
+	*recheck = true;
 	for (int i = 0; i < nkeys; i++)
 		if (!check[i])
 			PG_RETURN_BOOL(false);
@@ -116,16 +121,10 @@ Datum
 encdb_tokens_triconsistent(PG_FUNCTION_ARGS)
 {
 	const GinTernaryValue *check = (GinTernaryValue *) PG_GETARG_POINTER(0);
-	StrategyNumber strategy = PG_GETARG_UINT16(1);
 	int32		nkeys = PG_GETARG_INT32(3);
-	GinTernaryValue found = strategy == STRATEGY_WORDS ? GIN_TRUE : GIN_MAYBE;
 
 	for (int i = 0; i < nkeys; i++)
-	{
 		if (check[i] == GIN_FALSE)
 			PG_RETURN_GIN_TERNARY_VALUE(GIN_FALSE);
-		if (check[i] == GIN_MAYBE)
-			found = GIN_MAYBE;
-	}
-	PG_RETURN_GIN_TERNARY_VALUE(found);
+	PG_RETURN_GIN_TERNARY_VALUE(GIN_MAYBE);
 }

@@ -30,7 +30,7 @@ mod wire;
 
 pub use filter::{Comparison, Condition, Filter, FilterOperand, FilterProgram, FilterScope};
 pub use items::{Items, KeyRow};
-pub use plain::Plain;
+pub use plain::{Plain, Prefix};
 pub use program::{PlainText, Program, Step, StepZone, TextArgument, TextStep};
 pub use refusal::{Refusal, Report};
 pub use request::{

@@ -1,11 +1,13 @@
-//! Plain values that the server has, as operands of comparisons.
+//! What is compared with cells and is none: plain values that the server has, and the ends of the
+//! range of texts that begin as a pattern does.
 //!
-//! The bytes are `0 | type u8 | 0xf0 | the value in PostgreSQL's binary format`, in the place of a
-//! cell's. The third byte of a cell has its version in the upper half, and none has version 15. So
-//! what takes cells alone refuses a plain value as a cell of an unknown version.
+//! The bytes are `0 | type u8 | 0xf0 | the value in PostgreSQL's binary format`, or `0 | 0x39 | 0xf1
+//! or 0xf2 | the cell of a pattern`, in the place of a cell's. The third byte of a cell has its version in
+//! the upper half, and none has version 15. So what takes cells alone refuses these as cells of an
+//! unknown version.
 
 use pgseal_cell::Type;
-use pgseal_value::Value;
+use pgseal_value::{PrefixEnd, Value};
 
 use crate::Refusal;
 
@@ -49,6 +51,44 @@ impl<'a> Plain<'a> {
     }
 }
 
+/// The third byte of either end of a prefix.
+const LOW_FORM: u8 = 0xf1;
+const HIGH_FORM: u8 = 0xf2;
+
+/// An end of the range of texts that begin as a pattern of LIKE does: what a search in an index looks
+/// for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix<'a> {
+    /// The end.
+    pub end: PrefixEnd,
+    /// The cell of the pattern.
+    pub pattern: &'a [u8],
+}
+
+impl<'a> Prefix<'a> {
+    const TYPE: u8 = Type::Text as u8;
+
+    /// Reads an operand; none if it is to be a cell.
+    #[inline]
+    pub fn parse(operand: &'a [u8]) -> Option<Self> {
+        let (end, pattern) = match operand {
+            [0, Self::TYPE, LOW_FORM, pattern @ ..] => (PrefixEnd::Low, pattern),
+            [0, Self::TYPE, HIGH_FORM, pattern @ ..] => (PrefixEnd::High, pattern),
+            _ => return None,
+        };
+        Some(Self { end, pattern })
+    }
+
+    /// Returns the operand of a pattern.
+    pub fn of(pattern: &[u8], end: PrefixEnd) -> Vec<u8> {
+        let form = match end {
+            PrefixEnd::Low => LOW_FORM,
+            PrefixEnd::High => HIGH_FORM,
+        };
+        [&[0, Self::TYPE, form], pattern].concat()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use pgseal_cell::{CellError, CellRef};
@@ -71,6 +111,18 @@ mod tests {
         for cell in [&[][..], &[0, 9], &[1, 9, FORM, 0], &[0, 9, 0x11, 0]] {
             assert_eq!(Plain::parse(cell), None, "{cell:?}");
         }
+    }
+
+    #[test]
+    fn the_end_of_a_prefix_is_neither_a_cell_nor_a_plain_value() {
+        for end in [PrefixEnd::Low, PrefixEnd::High] {
+            let (operand, pattern) = (Prefix::of(b"cell", end), b"cell");
+            assert_eq!(Prefix::parse(&operand), Some(Prefix { end, pattern }));
+            assert_eq!(CellRef::parse(&operand), Err(CellError::UnknownVersion));
+            assert_eq!(Plain::parse(&operand), None);
+        }
+        let plain = Plain::of(&Value::Text("cell".into()));
+        assert_eq!(Prefix::parse(&plain), None);
     }
 
     #[test]

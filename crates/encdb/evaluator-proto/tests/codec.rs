@@ -87,6 +87,7 @@ fn comparisons() -> Vec<Request<'static>> {
         tokens(Parts::Words(LIBC)),
         tokens(Parts::Trigrams(Collation::C)),
         tokens(Parts::PatternTrigrams(LIBC)),
+        Request::Comparison(ComparisonRequest::HasPrefix(b"cell")),
         Request::Comparison(ComparisonRequest::OrderPrefix(b"cell")),
     ]
 }
@@ -363,7 +364,7 @@ fn opcodes_are_distinct_and_others_are_refused() {
         .collect();
     known.sort_unstable();
     known.dedup();
-    assert_eq!(known.len(), 35);
+    assert_eq!(known.len(), 37);
     for opcode in (0..=255).filter(|opcode| !known.contains(opcode)) {
         let bytes = [&[opcode][..], &[0; 64]].concat();
         assert_eq!(Request::parse(&bytes), Err(Malformed), "{opcode}");

@@ -11,9 +11,10 @@ use pgseal_cell::{CellRef, DataKeyId, Mode};
 use pgseal_evaluator::engine::Connection;
 use pgseal_evaluator_proto::{
     AggregateRequest, Batch, Collation, ComparisonRequest, ConversionRequest, EachRequest, Filter,
-    FilterScope, Items, Matching, OperationRequest, Page, Parts, Program, Request, Response, Unary,
+    FilterScope, Items, Matching, OperationRequest, Page, Parts, Plain, Prefix, Program, Request,
+    Response, Unary,
 };
-use pgseal_value::{AggregateKind, Arithmetic, Interval, Type, Value};
+use pgseal_value::{AggregateKind, Arithmetic, Interval, PrefixEnd, Type, Value};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -148,6 +149,12 @@ fn border_cells(key: &mut Sealer) -> Vec<Vec<u8>> {
     }
     let mut broken = cells[0].clone();
     broken[20] ^= 1;
+    let plain = Plain::of(&Value::Int4(7));
+    for end in [PrefixEnd::Low, PrefixEnd::High] {
+        let patterns = ["a%", "ab", "%"].map(|pattern| Prefix::of(&key.text(pattern), end));
+        cells.extend(patterns);
+    }
+    cells.extend([plain, Prefix::of(&broken, PrefixEnd::Low)]);
     cells.extend([broken, Vec::new(), b"no cell".to_vec()]);
     cells
 }
@@ -224,7 +231,7 @@ impl Asker {
         let [kind, .., d, e] = step;
         let (left, right) = self.two(step);
         let collation = pick(&COLLATIONS, d);
-        match kind / 4 % 10 {
+        match kind / 4 % 11 {
             0 => Request::Comparison(ComparisonRequest::Compare {
                 collation,
                 left,
@@ -261,6 +268,7 @@ impl Asker {
                 parts: parts(e, collation),
                 cell: left,
             }),
+            9 => Request::Comparison(ComparisonRequest::HasPrefix(left)),
             _ => Request::Comparison(ComparisonRequest::OrderPrefix(left)),
         }
     }

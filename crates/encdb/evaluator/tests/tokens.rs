@@ -144,4 +144,17 @@ fn a_text_has_so_many_tokens_at_most() {
     assert_eq!(most.unwrap().unwrap().len(), 1 << 16);
     let more = connection.tokens(WORDS, &key.text(&numbers((1 << 16) + 1)));
     assert_eq!(more, Err(Refusal::TooLarge));
+    // Fewer than all of a pattern find what all find, and more.
+    let (mut connection, _, mut key) = alice_with(&engine(false), &[Operation::Trigrams]);
+    let text = numbers(1 << 17);
+    let some = connection
+        .tokens(PATTERN, &key.text(&text))
+        .unwrap()
+        .unwrap();
+    let all = connection
+        .tokens(TRIGRAMS, &key.text(&text))
+        .unwrap()
+        .unwrap();
+    assert_eq!(some.len(), 64);
+    assert!(some.iter().all(|token| all.contains(token)));
 }

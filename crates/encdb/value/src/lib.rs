@@ -51,7 +51,7 @@ pub use datetime::NamedZone;
 pub use datetime::{add_interval, date_trunc, extract, East, Field, Format, Interval, Utc, Zone};
 pub use decimal::Decimal;
 pub use error::ValueError;
-pub use like::{like, like_escape};
+pub use like::{has_prefix, like, like_escape, order_beside_prefix, order_of_prefixes, PrefixEnd};
 pub use limit::{limited, Limit};
 pub use operator::Arithmetic;
 #[cfg(feature = "regex")]

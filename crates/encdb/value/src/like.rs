@@ -4,9 +4,11 @@
 //! A `%` that has matched is never given up for an earlier one, so one place to return to is
 //! enough.
 
+use std::cmp::Ordering;
+
 use zeroize::Zeroizing;
 
-use crate::text::checked_len;
+use crate::text::{checked_len, text_of};
 use crate::{Collate, Value, ValueError};
 
 /// Bytes that are compared in vain at most: seconds. A pattern behind whose `%` nearly all matches,
@@ -57,6 +59,88 @@ pub fn like_escape(pattern: &Value, escape: &str) -> Result<Value, ValueError> {
         }
         _ => Err(ValueError::NoFunction(pattern.ty())),
     }
+}
+
+/// Whether all texts that match a pattern of LIKE begin alike: it does not begin with a wildcard.
+///
+/// # Errors
+/// If the pattern is no text.
+pub fn has_prefix(pattern: &Value) -> Result<bool, ValueError> {
+    Ok(prefix(text_of(pattern)?).next().is_some())
+}
+
+/// An end of the range of texts that begin alike. No text is at an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrefixEnd {
+    /// Before the first.
+    Low,
+    /// Behind the last.
+    High,
+}
+
+impl PrefixEnd {
+    /// The order of the end beside what is within the range.
+    fn beside_inner(self) -> Ordering {
+        match self {
+            Self::Low => Ordering::Less,
+            Self::High => Ordering::Greater,
+        }
+    }
+}
+
+/// The order of a text beside an end of the range of those texts that begin as a pattern of LIKE
+/// does, up to its first wildcard. By code point; they are never equal.
+///
+/// # Errors
+/// If one of them is no text.
+pub fn order_beside_prefix(
+    value: &Value,
+    pattern: &Value,
+    end: PrefixEnd,
+) -> Result<Ordering, ValueError> {
+    let mut text = text_of(value)?.chars();
+    for letter in prefix(text_of(pattern)?) {
+        let order = text.next().map_or(Ordering::Less, |own| own.cmp(&letter));
+        if order.is_ne() {
+            return Ok(order);
+        }
+    }
+    Ok(end.beside_inner().reverse())
+}
+
+/// The order of two ends of such ranges.
+///
+/// # Errors
+/// If one of the patterns is no text.
+pub fn order_of_prefixes(
+    left: (&Value, PrefixEnd),
+    right: (&Value, PrefixEnd),
+) -> Result<Ordering, ValueError> {
+    let (mut a, mut b) = (prefix(text_of(left.0)?), prefix(text_of(right.0)?));
+    loop {
+        match (a.next(), b.next()) {
+            (Some(a), Some(b)) if a == b => {}
+            (Some(a), Some(b)) => return Ok(a.cmp(&b)),
+            // One range is in the other, or both are the same.
+            (None, Some(_)) => return Ok(left.1.beside_inner()),
+            (Some(_), None) => return Ok(right.1.beside_inner().reverse()),
+            (None, None) if left.1 == right.1 => return Ok(Ordering::Equal),
+            (None, None) => return Ok(left.1.beside_inner()),
+        }
+    }
+}
+
+/// The characters with which each text begins that matches a pattern.
+fn prefix(pattern: &str) -> impl Iterator<Item = char> + '_ {
+    let mut letters = pattern.chars();
+    std::iter::from_fn(move || match letters.next()? {
+        '%' | '_' => {
+            letters = "".chars();
+            None
+        }
+        '\\' => letters.next(),
+        letter => Some(letter),
+    })
 }
 
 pub(crate) fn at_most_one<T>(mut units: impl Iterator<Item = T>) -> Result<Option<T>, ValueError> {
@@ -330,6 +414,34 @@ mod tests {
     }
 
     #[test]
+    fn patterns_have_a_prefix_up_to_their_first_wildcard() {
+        let (low, high) = (PrefixEnd::Low, PrefixEnd::High);
+        let order = |value, pattern, end| order_beside_prefix(&text(value), &text(pattern), end);
+        for (pattern, below, within, above) in [
+            ("abc%", "abb", "abcd", "abd"),
+            ("abc", "ab", "abc", "b"),
+            ("a\\%b_c", "a%a", "a%bxx", "a%c"),
+            ("\u{e4}%", "z", "\u{e4}", "\u{e5}"),
+            ("a\\", "", "ab", "b"),
+        ] {
+            assert_eq!(has_prefix(&text(pattern)), Ok(true));
+            for (value, beside_low, beside_high) in [
+                (below, Ordering::Less, Ordering::Less),
+                (within, Ordering::Greater, Ordering::Less),
+                (above, Ordering::Greater, Ordering::Greater),
+            ] {
+                assert_eq!(order(value, pattern, low), Ok(beside_low), "{pattern}");
+                assert_eq!(order(value, pattern, high), Ok(beside_high), "{pattern}");
+            }
+        }
+        for pattern in ["", "%a", "_", "\\"] {
+            assert_eq!(has_prefix(&text(pattern)), Ok(false));
+            assert_eq!(order("any", pattern, low), Ok(Ordering::Greater));
+            assert_eq!(order("any", pattern, high), Ok(Ordering::Less));
+        }
+    }
+
+    #[test]
     fn a_pattern_of_many_parts_costs_what_it_goes_over() {
         let (parts, bytes) = (400_000, |text: String| Value::Bytea(text.into_bytes()));
         let value = bytes("ab".repeat(2 * parts));
@@ -393,5 +505,44 @@ mod tests {
         assert_eq!(like(&value, &pattern, None), Ok(false));
         assert_eq!(like(&text("AbC"), &text("a%c"), Some(&C)), Ok(true));
         assert_eq!(like(&text("AbC"), &text("a%c"), None), Ok(false));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_matches_is_between_the_ends_of_its_pattern(
+            value in "[ab%_\\\\\u{e4}]{0,6}",
+            pattern in "[ab%_\\\\\u{e4}]{0,6}",
+        ) {
+            if like(&text(&value), &text(&pattern), None) == Ok(true) {
+                for end in [PrefixEnd::Low, PrefixEnd::High] {
+                    let order = order_beside_prefix(&text(&value), &text(&pattern), end);
+                    proptest::prop_assert_eq!(order, Ok(end.beside_inner().reverse()));
+                }
+            }
+        }
+
+        // What an index demands of all that it compares.
+        #[test]
+        fn texts_and_ends_have_one_order(
+            points in proptest::collection::vec(("[ab\u{e4}]{0,3}", 0..3), 3..4),
+        ) {
+            let order = |left: &(String, i32), right: &(String, i32)| {
+                let end = |kind| if kind == 1 { PrefixEnd::Low } else { PrefixEnd::High };
+                let (a, b) = (text(&left.0), text(&right.0));
+                let order = match (left.1, right.1) {
+                    (0, 0) => Ok(left.0.cmp(&right.0)),
+                    (0, kind) => order_beside_prefix(&a, &b, end(kind)),
+                    (kind, 0) => order_beside_prefix(&b, &a, end(kind)).map(Ordering::reverse),
+                    (kind, other) => order_of_prefixes((&a, end(kind)), (&b, end(other))),
+                };
+                order.unwrap_or_else(|error| panic!("{error}"))
+            };
+            let [a, b, c] = &points[..] else { unreachable!() };
+            proptest::prop_assert_eq!(order(a, b), order(b, a).reverse());
+            if order(a, b).is_le() && order(b, c).is_le() {
+                let expected = order(a, b).then(order(b, c));
+                proptest::prop_assert_eq!(order(a, c), expected);
+            }
+        }
     }
 }

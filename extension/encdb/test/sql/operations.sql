@@ -149,6 +149,7 @@ WITH casts AS (SELECT castsource, casttarget, castcontext, provolatile FROM pg_c
 SELECT * FROM ours FULL JOIN theirs t USING (source, target)
  WHERE (ours.castcontext IS DISTINCT FROM t.castcontext OR ours.provolatile <> t.provolatile)
    AND source <> target AND 'text'::regtype NOT IN (source, target) AND 'bytea'::regtype NOT IN (source, target);
+-- @@ has words of its own, whatever default_text_search_config says.
 SELECT o.oid::regoperator FROM pg_operator o JOIN pg_proc f ON f.oid = o.oprcode LEFT JOIN twin l ON l.sealed = oprleft LEFT JOIN twin r ON r.sealed = oprright,
     pg_operator p JOIN pg_proc g ON g.oid = p.oprcode
  WHERE p.oprname = o.oprname AND p.oprleft = coalesce(l.plain, o.oprleft) AND p.oprright = coalesce(r.plain, o.oprright) AND p.oid <> o.oid AND f.provolatile <> g.provolatile;

@@ -79,6 +79,8 @@ pub enum ComparisonRequest<'a> {
         /// The cell.
         cell: &'a [u8],
     },
+    /// Asks whether an index serves a pattern by its beginning; answered by `Truth`.
+    HasPrefix(&'a [u8]),
     /// Asks for a number that sorts as the cell does, as far as it goes; inline only. Answered by
     /// `Hash`.
     OrderPrefix(&'a [u8]),
@@ -117,6 +119,7 @@ impl<'a> ComparisonRequest<'a> {
                 parts: parts(reader)?,
                 cell: reader.bytes()?,
             },
+            opcode::HAS_PREFIX => Self::HasPrefix(reader.bytes()?),
             opcode::ORDER_PREFIX => Self::OrderPrefix(reader.bytes()?),
             _ => return Err(Malformed),
         })
@@ -171,6 +174,10 @@ impl<'a> ComparisonRequest<'a> {
             Self::Tokens { parts, cell } => {
                 into.push(opcode::TOKENS);
                 put_parts(into, parts);
+                put_bytes(into, cell);
+            }
+            Self::HasPrefix(cell) => {
+                into.push(opcode::HAS_PREFIX);
                 put_bytes(into, cell);
             }
             Self::OrderPrefix(cell) => {

@@ -12,6 +12,7 @@ pub const ORDER_PREFIX: u8 = 0x14;
 pub const RANK: u8 = 0x15;
 pub const DESCEND: u8 = 0x16;
 pub const TOKENS: u8 = 0x17;
+pub const HAS_PREFIX: u8 = 0x18;
 pub const ARITHMETIC: u8 = 0x20;
 pub const UNARY: u8 = 0x21;
 pub const CONCAT: u8 = 0x22;

@@ -115,6 +115,9 @@ impl Connection {
                 }
                 None => Response::Null.encode(into),
             },
+            ComparisonRequest::HasPrefix(cell) => {
+                Response::Truth(self.has_prefix(cell)?).encode(into);
+            }
             ComparisonRequest::OrderPrefix(cell) => {
                 Response::Hash(self.order_prefix(cell)?).encode(into);
             }

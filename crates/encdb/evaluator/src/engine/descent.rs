@@ -110,6 +110,7 @@ impl Connection {
         let mut owner = match &opened {
             Probe::Cell(at) => Some(self.access.view.owner_id(self.cells.origin(*at).key)),
             Probe::Plain(_) => None,
+            Probe::Prefix(prefix) => Some(self.access.view.owner_id(prefix.origin.key)),
         };
         let mut given = None;
         let id = self.access.page_id(&start, start.block)?;
@@ -311,6 +312,9 @@ impl Of<'_> {
                 (permit, probe)
             }
             Probe::Plain(probe) => (access.may_compare_plain(self.origin(cell))?, probe),
+            Probe::Prefix(prefix) => {
+                return access.order_beside(&cell.value, self.origin(cell), prefix, collation)
+            }
         };
         pgseal_value::compare(
             cell.value.read(&permit),

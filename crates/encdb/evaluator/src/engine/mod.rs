@@ -33,6 +33,7 @@ mod keys;
 mod operations;
 mod patterns;
 mod permit;
+mod prefixes;
 mod rank;
 mod rights;
 mod roles;

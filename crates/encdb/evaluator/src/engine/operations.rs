@@ -4,13 +4,14 @@
 use std::cmp::Ordering;
 
 use pgseal_cell::grant::Operation;
-use pgseal_evaluator_proto::{Collation, Matching, Plain, Position, Refusal, Unary};
+use pgseal_evaluator_proto::{Collation, Matching, Plain, Position, Prefix, Refusal, Unary};
 use pgseal_value::{Arithmetic, Interval, Reading, Type, Value, ValueError};
 
 use super::cells::{At, Side};
 use super::counts::Asked;
 use super::expressions::{Made, Operand};
 use super::permit::Permit;
+use super::prefixes::OpenPrefix;
 use super::{CollationId, Connection, SharedCollation};
 
 /// Where a probe is among `len` sorted values; `order` is that of one of them beside it.
@@ -55,11 +56,19 @@ pub(super) enum Probe {
     Cell(At),
     /// A plain value that the server has
     Plain(Value),
+    /// An end of the range of texts that begin alike
+    Prefix(OpenPrefix),
+}
+
+/// Whether an operand is to be a cell.
+#[inline]
+fn is_cell(operand: &[u8]) -> bool {
+    Plain::parse(operand).is_none() && Prefix::parse(operand).is_none()
 }
 
 impl Connection {
     /// The order of two cells of one type, of two integers, floats or times. One of both may be a
-    /// [`Plain`] value.
+    /// [`Plain`] value, or a [`Prefix`]; both may be prefixes, or one and a plain value.
     #[inline]
     pub fn compare(
         &mut self,
@@ -68,42 +77,60 @@ impl Connection {
         collation: CollationId,
     ) -> Result<Ordering, Refusal> {
         self.begin_operation()?;
-        let (cell, plain, is_right) = match (Plain::parse(left), Plain::parse(right)) {
-            (None, None) => {
+        let (cell, probe, is_right) = match (is_cell(left), is_cell(right)) {
+            (true, true) => {
                 let (a, b) = self.cells.open_both(&self.access.view, left, right)?;
                 return self.order(a, b, collation);
             }
-            (None, Some(plain)) => (left, plain, true),
-            (Some(plain), None) => (right, plain, false),
-            (Some(_), Some(_)) => return Err(Refusal::MalformedRequest),
+            (true, false) => (left, right, true),
+            (false, true) => (right, left, false),
+            (false, false) => return self.compare_ends(left, right),
         };
-        let at = self.cells.open_one(&self.access.view, cell)?;
-        let order = self.order_beside(at, &plain.value()?, collation)?;
+        let probe = self.probe(probe)?;
+        let order = self.order_of(cell, &probe, collation)?;
         Ok(if is_right { order } else { order.reverse() })
     }
 
-    /// The order of a cell beside a plain value.
-    fn order_beside(
+    /// The order of a cell beside a probe.
+    fn order_of(
         &mut self,
-        at: At,
-        plain: &Value,
+        cell: &[u8],
+        probe: &Probe,
         collation: CollationId,
     ) -> Result<Ordering, Refusal> {
-        let permit = self.access.may_compare_plain(self.cells.origin(at))?;
-        let value = self.cells.read(at, &permit);
-        pgseal_value::compare(value, plain, self.collations.rules(collation))
-            .map_err(|_| Refusal::WrongType)
+        let keep = match probe {
+            Probe::Cell(at) => Some(*at),
+            Probe::Plain(_) | Probe::Prefix(_) => None,
+        };
+        let at = self
+            .cells
+            .open(&self.access.view, cell, Side::Right, keep)?;
+        match probe {
+            Probe::Cell(probe) => self.order(at, *probe, collation),
+            Probe::Plain(plain) => {
+                let permit = self.access.may_compare_plain(self.cells.origin(at))?;
+                let value = self.cells.read(at, &permit);
+                pgseal_value::compare(value, plain, self.collations.rules(collation))
+                    .map_err(|_| Refusal::WrongType)
+            }
+            Probe::Prefix(prefix) => {
+                let text = self.cells.at(at);
+                let (value, origin) = (&text.value, text.origin());
+                self.access.order_beside(value, origin, prefix, collation)
+            }
+        }
     }
 
     /// Opens a probe.
     pub(super) fn probe(&mut self, probe: &[u8]) -> Result<Probe, Refusal> {
-        match Plain::parse(probe) {
-            Some(plain) => plain.value().map(Probe::Plain),
-            None => {
-                let at = self.cells.open_one(&self.access.view, probe)?;
-                Ok(Probe::Cell(at))
-            }
+        if let Some(plain) = Plain::parse(probe) {
+            return plain.value().map(Probe::Plain);
         }
+        if let Some(prefix) = Prefix::parse(probe) {
+            return self.open_prefix(prefix).map(Probe::Prefix);
+        }
+        let at = self.cells.open_one(&self.access.view, probe)?;
+        Ok(Probe::Cell(at))
     }
 
     #[inline]
@@ -130,17 +157,7 @@ impl Connection {
         self.begin_operation()?;
         let probe = self.probe(probe)?;
         position(cells.len(), descending, |at| {
-            let (view, cell) = (&self.access.view, cells[at]);
-            match &probe {
-                Probe::Cell(probe) => {
-                    let cell = self.cells.open(view, cell, Side::Right, Some(*probe))?;
-                    self.order(cell, *probe, collation)
-                }
-                Probe::Plain(plain) => {
-                    let cell = self.cells.open(view, cell, Side::Right, None)?;
-                    self.order_beside(cell, plain, collation)
-                }
-            }
+            self.order_of(cells[at], &probe, collation)
         })
     }
 

@@ -10,11 +10,14 @@ use pgseal_cell::TokenKind;
 use pgseal_evaluator_proto::{Collation, Parts, Refusal};
 
 use super::access::Access;
+use super::counts::Asked;
 use super::permit::{Origin, Permit};
 use super::Connection;
 
 /// The most tokens of a text, which bounds the memory of an answer.
 const MAX_TOKENS: usize = 1 << 16;
+/// The tokens of a pattern that are told: more find nothing more, and each is a look-up.
+const MAX_OF_PATTERN: usize = 64;
 
 impl Access {
     /// Asks whether the parts of these texts may be told, or looked for in each other.
@@ -57,7 +60,8 @@ impl Connection {
         self.begin_operation()?;
         let at = self.cells.open_one(&self.access.view, cell)?;
         let origin = self.cells.origin(at);
-        if matches!(parts, Parts::PatternTrigrams(_)) && !self.access.finds_by_index(origin) {
+        let is_pattern = matches!(parts, Parts::PatternTrigrams(_));
+        if is_pattern && !self.access.finds_by_index(origin) {
             return Ok(None);
         }
         let operation = match kind {
@@ -65,10 +69,14 @@ impl Connection {
             TokenKind::Trigram => Operation::Trigrams,
         };
         let permit = self.access.may_take_apart(operation, &[origin])?;
+        // A token is a hash of a part.
+        self.access.counts.cell(Asked::Hashed, origin.key);
         let key = &self.access.view.owner(origin.key).tokens;
         let mut tokens = HashSet::new();
         let visit = |part: &str| {
-            tokens.insert(key.token(kind, part));
+            if !is_pattern || tokens.len() < MAX_OF_PATTERN {
+                tokens.insert(key.token(kind, part));
+            }
             match tokens.len() <= MAX_TOKENS {
                 true => Ok(()),
                 false => Err(Refusal::TooLarge),

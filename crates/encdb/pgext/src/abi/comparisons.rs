@@ -224,6 +224,17 @@ interface! {
         put(shell, outcome, tokens)
     }
 
+    /// Returns whether an index serves a pattern of LIKE by its beginning.
+    fn pgseal_has_prefix(pattern: PgsealBytes, has: *mut c_int) -> c_int {
+        let shell = shell();
+        let request = Request::Comparison(ComparisonRequest::HasPrefix(pattern.get()));
+        let outcome = shell.ask(&request, |response| match response {
+            Response::Truth(truth) => Some(c_int::from(truth)),
+            _ => None,
+        });
+        put(shell, outcome, has)
+    }
+
     /// Returns a number that sorts as the cell does, as far as it goes.
     fn pgseal_order_prefix(cell: PgsealBytes, prefix: *mut u64) -> c_int {
         let shell = shell();

@@ -65,7 +65,8 @@ fn operations(names: &[String]) -> Result<Operations, ClientFailure> {
             None => Err(not(
                 name,
                 "an operation: all, compare-derived, compare-plain, arithmetic, text, aggregate, \
-                 cast, extract, limit, words, trigrams, convert-in, convert-out, key-generate, share",
+                 cast, extract, limit, words, trigrams, convert-in, convert-out, key-generate, \
+                 share",
             )),
         },
     };
