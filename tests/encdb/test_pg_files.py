@@ -28,7 +28,9 @@ SOURCE = CACHE / "pg" / VERSION / "src/src/test/regress"
 # The least number of statements that each file must have compared.
 FILES = {"int4": 45, "int8": 75, "float4": 45, "float8": 70, "numeric": 550, "text": 3, "boolean": 38, "date": 160,
          "timestamp": 75, "timestamptz": 120, "uuid": 20, "strings": 18, "select_distinct": 17, "aggregates": 65, "union": 55,
-         "join": 180}
+         "join": 180, "window": 190}
+# Which of two rows with one date is the first depends on the sort.
+TIES = re.compile(r"\bfirst_emp\b")
 # PostgreSQL's create_index.sql makes these; without them some statements compare each row with each.
 INDEXES = [("tenk1", "unique1"), ("tenk1", "unique2"), ("tenk1", "hundred"), ("onek", "unique1"), ("onek", "unique2"),
            ("tenk1", "thousand, tenthous")]
@@ -196,6 +198,8 @@ class Pair:
                                              " JOIN pg_type t ON t.oid = atttypid WHERE typname LIKE 'enc\\_%';")[0])
 
     def query(self, found, text):
+        if TIES.search(text):
+            raise Left("it tells equal rows by their places")
         candidate, types = self.analysed(found, text)
         self.prepare(candidate, types)
         parameters = self.sealed.run("SELECT unnest(parameter_types) FROM pg_prepared_statements WHERE name = 's';")[0]

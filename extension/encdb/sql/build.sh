@@ -108,6 +108,14 @@ intervals() {
     done < <(rows intervals)
 }
 
+frames() {
+    local name distance family volatility function
+    printf '\n-- Frames of windows by a distance\n\n'
+    while read -r name distance family volatility function; do
+        fill frame.sql.in name "$name" distance "$distance" family "$family" volatility "${volatility^^}" function "$function"
+    done < <(rows frames)
+}
+
 aggregates() {
     local name sum avg rounded
     printf '\n-- Signs, sums and averages\n\n'
@@ -163,6 +171,7 @@ beside
 arithmetic
 mixed
 intervals
+frames
 aggregates
 statistics
 casts

@@ -90,5 +90,9 @@ SELECT opcname FROM pg_opclass WHERE opcname ~ '^(enc|det)_' AND NOT amvalidate(
 -- What the parser prefers is what it prefers of the plain types
 SELECT typcategory, string_agg(typname || CASE WHEN typispreferred THEN ' *' ELSE '' END, ', ' ORDER BY typname) AS types
   FROM pg_type WHERE typname ~ '^(enc|det|rnd)_[^_]+$' AND typtype = 'b' GROUP BY typcategory ORDER BY typcategory;
--- No frame of a distance: there is no support function for it
-SELECT count(*) OVER (ORDER BY x RANGE BETWEEN x PRECEDING AND CURRENT ROW) FROM int4_pairs;
+-- Frames of a distance
+SELECT n, count(*) OVER (ORDER BY d RANGE BETWEEN '3 days' PRECEDING AND '1 day' FOLLOWING) AS near,
+       count(*) OVER (ORDER BY d RANGE BETWEEN '1 month' FOLLOWING AND UNBOUNDED FOLLOWING) AS later FROM days WHERE n <= 33 ORDER BY n LIMIT 5;
+SELECT DISTINCT encdb.decrypt(x), count(*) OVER (ORDER BY x RANGE BETWEEN encdb.enc_int8_encrypt(1) PRECEDING AND encdb.enc_int8_encrypt(2) FOLLOWING)
+  FROM int4_pairs ORDER BY 1;
+SELECT count(*) OVER (ORDER BY x RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) FROM int4_pairs;

@@ -4,9 +4,10 @@ use pg_query::protobuf::{
     JoinExpr, Node, RangeFunction, SelectStmt, SetOperation, WindowDef, WithClause,
 };
 use pg_query::NodeEnum;
+use pgseal_value::Type;
 
 use super::expression::Met;
-use super::kind::{is_encrypted, star};
+use super::kind::{is_encrypted, kind_of, star};
 use super::output::{
     add_queries, add_query, all_of, definitions, end_join, output_of_select, seen_by, source_of,
     values,
@@ -321,9 +322,45 @@ impl Rewriter<'_> {
     ) -> Result<(), Refusal> {
         self.walk_all(&mut window.partition_clause, scope)?;
         self.walk_all(&mut window.order_clause, scope)?;
+        let met = met_by_distance(window, scope);
         let offsets = [&mut window.start_offset, &mut window.end_offset];
-        let offsets = offsets.into_iter().flatten().map(Box::as_mut);
-        self.anchored(|this| this.walk_all(offsets, scope))
+        let mut offsets = offsets.into_iter().flatten();
+        offsets.try_for_each(|offset| self.meet(offset, &met, scope))
+    }
+}
+
+/// `FRAMEOPTION_RANGE` of PostgreSQL's parsenodes.h.
+const RANGE: i32 = 0x2;
+
+/// Returns what the distances of a window's frame meet. Those of RANGE are added to the value that
+/// orders the rows, and an interval is plain beside a time. All others count rows or groups.
+fn met_by_distance(window: &WindowDef, scope: &Scope<'_>) -> Met {
+    if window.frame_options & RANGE == 0 {
+        return Met::Plain;
+    }
+    let ordered_by = match &window.order_clause[..] {
+        [order] => match &order.node {
+            Some(NodeEnum::SortBy(order)) => kind_of(order.node.as_deref(), scope),
+            _ => Kind::Unknown,
+        },
+        // The window that it names has the order.
+        [] if !window.refname.is_empty() => Kind::Unknown,
+        _ => Kind::Plain,
+    };
+    let Kind::Cell(mut cells) = ordered_by else {
+        return match ordered_by {
+            Kind::Unknown | Kind::Mixed => Met::Unknown,
+            _ => Met::Plain,
+        };
+    };
+    match cells.ty {
+        Some(Type::Date | Type::Timestamp | Type::TimestampTz) => Met::Plain,
+        Some(Type::Int4 | Type::Int8 | Type::Float8 | Type::Decimal) => Met::Cells(cells),
+        Some(Type::Float4) => {
+            cells.ty = Some(Type::Float8);
+            Met::Cells(cells)
+        }
+        _ => Met::Unknown,
     }
 }
 

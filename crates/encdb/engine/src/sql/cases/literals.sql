@@ -203,3 +203,12 @@ SELECT born AT TIME ZONE 'UTC', now() AT TIME ZONE 'Asia/Tokyo' FROM person WHER
 
 SELECT encdb.timezone('UTC', born) FROM person WHERE timezone('UTC', born) > '2026-07-02'
 -- SELECT encdb.timezone('UTC', born) FROM person WHERE encdb.timezone('UTC', born) > '<b:timestamp without time zone:2026-07-02 00:00:00>'
+
+SELECT sum(age) OVER (ORDER BY age RANGE 5 PRECEDING) FROM person
+-- SELECT sum(age) OVER (ORDER BY age RANGE '<a:integer:5>' PRECEDING) FROM person
+
+SELECT count(*) OVER (PARTITION BY note ORDER BY paid DESC RANGE BETWEEN 1.5 PRECEDING AND 2 FOLLOWING) FROM person WINDOW w AS (ORDER BY age RANGE 7 PRECEDING)
+-- SELECT count(*) OVER (PARTITION BY note ORDER BY paid DESC RANGE BETWEEN '<p:numeric:1.5>' PRECEDING AND '<p:numeric:2>' FOLLOWING) FROM person WINDOW w AS (ORDER BY age RANGE '<a:integer:7>' PRECEDING)
+
+SELECT count(*) OVER (ORDER BY born RANGE '7 days' PRECEDING), count(*) OVER (ORDER BY age ROWS 5 PRECEDING), count(*) OVER (ORDER BY name GROUPS 2 PRECEDING) FROM person WHERE name = 'x'
+-- SELECT count(*) OVER (ORDER BY born RANGE '7 days' PRECEDING), count(*) OVER (ORDER BY age ROWS 5 PRECEDING), count(*) OVER (ORDER BY name GROUPS 2 PRECEDING) FROM person WHERE name = '<n:text:x>'

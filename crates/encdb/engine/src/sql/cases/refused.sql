@@ -580,3 +580,7 @@ SELECT to_char(born, 'YYYY', $1) FROM person WHERE name = 'xyzzy'
 SELECT encdb.date_part('year', $1) FROM person WHERE name = 'xyzzy'
 
 SELECT born AT TIME ZONE 'xyzzy5' FROM person
+
+SELECT count(*) OVER (w RANGE 'xyzzy' PRECEDING) FROM person WINDOW w AS (ORDER BY age)
+
+SELECT count(*) OVER (ORDER BY name RANGE 'xyzzy' PRECEDING) FROM person
