@@ -23,10 +23,10 @@ def quoted(text):
 
 
 class Prefixes(Proxied):
-    def servers(self):
+    def servers(self, setup=""):
         for form in FORMS:
             server = self.server(form, form=form, socket=self.evaluator().socket if form == "isolated" else "")
-            self.as_owner(server, KEY)
+            self.as_owner(server, KEY + setup)
             with self.subTest(form=form):
                 yield server
 
@@ -54,9 +54,9 @@ class Prefixes(Proxied):
                     wanted = server.psql(f"SELECT coalesce(string_agg(id::text, ' ' ORDER BY id), '') FROM doc WHERE p LIKE {quoted(pattern)}{rest}")
                     for before in (ONLY_INDEX, ONLY_BITMAP, ONLY_SCAN):
                         self.assertEqual(self.as_owner(server, before + self.search(pattern, rest)), wanted, (index, before, pattern))
-                    self.assertIn("encdb.prefix_operand(", self.as_owner(server, ONLY_INDEX + self.search(pattern, rest, "EXPLAIN ")), pattern)
+                    self.assertIn("encdb.prefix_low(", self.as_owner(server, ONLY_INDEX + self.search(pattern, rest, "EXPLAIN ")), pattern)
                 for pattern in NO_PREFIX:
-                    self.assertNotIn("encdb.prefix_operand(", self.as_owner(server, ONLY_INDEX + self.search(pattern, rest, "EXPLAIN ")), pattern)
+                    self.assertNotIn("encdb.prefix_low(", self.as_owner(server, ONLY_INDEX + self.search(pattern, rest, "EXPLAIN ")), pattern)
 
     def test_a_search_asks_about_what_it_finds(self):
         texts = [f"customer {n:05} of the shop" for n in range(3000)]
@@ -76,26 +76,64 @@ class Prefixes(Proxied):
             self.assertEqual(self.as_owner(server, ONLY_INDEX + self.search("ab%", ""), operations="text,convert-in"), "0 1")
             self.as_owner(server, ONLY_INDEX + self.search("ab%", ""), operations="compare-derived,convert-in", error="has not granted text to this session")
             # A pattern that was made here is matched only by those who may compare it.
-            derived = "SELECT id FROM doc WHERE c LIKE lower(:'pattern')"
+            derived = "SELECT id FROM doc WHERE c LIKE lower(:'pattern'::enc_text)"
             self.as_owner(server, ONLY_INDEX + self.search("AB%", "") + derived, operations="text,convert-in", error="has not granted compare-derived")
             self.assertEqual(self.as_owner(server, ONLY_INDEX + self.search("AB%", "") + derived).splitlines(), ["0", "1"])
-            server.psql("SELECT encdb.prefix_operand(c) FROM doc", error="encdb.prefix_operand is what LIKE is made of for an index, and cannot be called")
+            for end in ("low", "high"):
+                server.psql(f"SELECT encdb.prefix_{end}(c) FROM doc", error="are what LIKE is made of for an index, and cannot be called")
             # Without a session nobody knows what a pattern begins with: it is planned without the index, and refused when it is matched.
             cell = server.psql("SELECT c FROM doc WHERE id = 0")
-            self.assertNotIn("prefix_operand", server.psql(f"{ONLY_INDEX}EXPLAIN SELECT 1 FROM doc WHERE c LIKE '{cell}'"))
+            self.assertNotIn("prefix_low", server.psql(f"{ONLY_INDEX}EXPLAIN SELECT 1 FROM doc WHERE c LIKE '{cell}'"))
             server.psql(f"{ONLY_INDEX}SELECT 1 FROM doc WHERE c LIKE '{cell}'", error="PE009|no session is open")
 
     def test_only_the_order_of_bytes(self):
         for server in self.servers():
             self.fill(server, ["abc", "abd", "b"], "CREATE INDEX i ON doc (c); CREATE INDEX h ON doc USING hash (c)")
-            for before in (ONLY_INDEX, ONLY_BITMAP):
-                self.assertEqual(self.as_owner(server, before + self.search("ab%", "")), "0 1")
-            # C.utf8 has the order of code points, which is that of bytes.
-            self.assertIn("prefix_operand", self.as_owner(server, ONLY_INDEX + self.search("ab%", "", "EXPLAIN ")))
-            server.psql('ALTER TABLE doc ADD d enc_text COLLATE "en_US.utf8"')
-            self.as_owner(server, "UPDATE doc SET d = c; CREATE INDEX j ON doc (d)")
-            plan = self.as_owner(server, ONLY_INDEX + self.search("ab%", "", "EXPLAIN ").replace("WHERE c", "WHERE d"))
-            self.assertNotIn("prefix_operand", plan)
+            server.psql('ALTER TABLE doc ADD d enc_text COLLATE "en_US.utf8", ADD e enc_text COLLATE "C"')
+            self.as_owner(server, "UPDATE doc SET d = c, e = c; CREATE INDEX j ON doc (d); CREATE INDEX k ON doc (e)")
+            for column, serves in (("c", False), ("d", False), ("e", True)):
+                for before in (ONLY_INDEX, ONLY_BITMAP):
+                    self.assertEqual(self.as_owner(server, before + self.search("ab%", "").replace("WHERE c", f"WHERE {column}")), "0 1")
+                plan = self.as_owner(server, ONLY_INDEX + self.search("ab%", "", "EXPLAIN ").replace("WHERE c", f"WHERE {column}"))
+                self.assertEqual("prefix_low" in plan, serves, column)
+
+    def test_other_conditions_of_the_same_index(self):
+        """What nbtree concludes of the conditions that a search has: which one is stricter, and that none can hold."""
+        texts = [a + b + c for a in "ab" for b in "abc" for c in ["", "a", "m", "z"]]
+        conditions = ["{c} LIKE {ab} AND {c} > {abm}", "{c} LIKE {ab} AND {c} < {abm}", "{c} LIKE {ab} AND {c} >= {abm}", "{c} <= {abm} AND {c} LIKE {ab}",
+                      "{c} LIKE {ab} AND {c} LIKE {abm}", "{c} LIKE {ab} AND {c} LIKE {a}", "{c} LIKE {ab} AND {c} LIKE {b}", "{c} LIKE {ab} AND {c} = {abm}",
+                      "{c} IN ({abm}, {b}) AND {c} LIKE {ab}", "{c} LIKE {ab} AND {c} BETWEEN {a} AND {abm}", "{c} LIKE {ab} AND id = 6", "{c} LIKE {ab} AND id > 6",
+                      "{c} LIKE {ab} AND id < 6", "{c} LIKE {ab} AND id IN (5, 7, 9)", "{c} LIKE {ab} AND {c} > plain", "{c} < plain AND {c} LIKE {ab}"]
+        cells = {"ab": "ab%", "abm": "abm", "a": "a%", "b": "b%"}
+        for server in self.servers():
+            self.fill(server, texts, "ALTER TABLE doc ADD plain text COLLATE \"C\" DEFAULT 'abc'; ALTER TABLE doc ALTER c TYPE enc_text COLLATE \"C\"")
+            for index in ('(c COLLATE "C")', '(c COLLATE "C" DESC)', '(c COLLATE "C", id)', '(c COLLATE "C" DESC, id DESC)'):
+                self.as_owner(server, f"DROP INDEX IF EXISTS i; CREATE INDEX i ON doc {index}")
+                for pages in ("on", "off"):
+                    known = f"SET encdb.page_requests = {pages};\n" + ONLY_INDEX
+                    known += "".join(f"SELECT encdb.enc_text_encrypt('{text}') AS {name} \\gset\n" for name, text in cells.items())
+                    ask = "SELECT coalesce(string_agg(id::text, ' ' ORDER BY id), '') || '|' FROM doc WHERE {};\n".format
+                    wanted = server.psql("".join(ask(it.format(c="p", **{name: f"'{text}'" for name, text in cells.items()})) for it in conditions))
+                    found = self.as_owner(server, known + "".join(ask(it.format(c="c", **{name: f":'{name}'" for name in cells})) for it in conditions))
+                    for condition, one, other in zip(conditions, wanted.split("|"), found.split("|"), strict=False):
+                        self.assertEqual(other, one, (index, pages, condition))
+                    self.assertEqual(found, wanted)
+
+    def test_a_search_leaves_the_index_sound(self):
+        """What a search was told of a page serves the rows that it finds, when they are put in again and joined."""
+        texts = [f"ab{n:03}" for n in range(400)] + [f"b{n:03}" for n in range(400)]
+        for server in self.servers("CREATE EXTENSION amcheck;"):
+            self.fill(server, texts, 'CREATE UNIQUE INDEX i ON doc (c COLLATE "C"); ALTER TABLE doc ADD note text; CREATE INDEX n ON doc (note)')
+            for pages in ("on", "off", "auto"):
+                before = f"SET encdb.page_requests = {pages};\n{ONLY_INDEX}SET enable_hashjoin = off;\nSET enable_mergejoin = off;\n" + \
+                    "SELECT encdb.enc_text_encrypt('ab%') AS ab \\gset\n"
+                self.as_owner(server, before + "UPDATE doc SET note = coalesce(note, '') || 'x' WHERE c LIKE :'ab';")
+                self.as_owner(server, before + "DELETE FROM doc WHERE id >= 1000; INSERT INTO doc (id, c) SELECT id + 1000, c || c FROM doc WHERE c LIKE :'ab';")
+                joined = self.as_owner(server, before + 'SELECT count(*) FROM doc a JOIN doc b ON a.c = b.c COLLATE "C" WHERE a.c LIKE :\'ab\'')
+                self.assertEqual(joined, "800")
+                self.assertEqual(self.as_owner(server, "SELECT bt_index_parent_check('i', true, true)"), "")
+                again = "INSERT INTO doc (id, c) SELECT 5000, c FROM doc WHERE c LIKE :'ab' LIMIT 1"
+                self.as_owner(server, before + again, error="duplicate key value violates unique constraint")
 
     def test_through_the_proxy(self):
         connection = self.connect(self.shop("isolated"))

@@ -142,10 +142,12 @@ encdb_prefix_high(PG_FUNCTION_ARGS)
 bool
 encdb_is_prefix_end(Node *operand)
 {
+	Const	   *constant = (Const *) operand;
 	Cell	   *cell;
 
-	if (!IsA(operand, Const) || ((Const *) operand)->constisnull)
+	/* A plain operand may be of any type */
+	if (!IsA(operand, Const) || constant->constisnull || !encdb_is_of_cells(constant->consttype))
 		return false;
-	cell = DatumGetByteaPP(((Const *) operand)->constvalue);
+	cell = DatumGetByteaPP(constant->constvalue);
 	return VARSIZE_ANY_EXHDR(cell) > 3 && (CellForm(cell) == FORM_LOW || CellForm(cell) == FORM_HIGH);
 }

@@ -1,10 +1,10 @@
 //! What is compared with cells and is none: plain values that the server has, and the ends of the
 //! range of texts that begin as a pattern does.
 //!
-//! The bytes are `0 | type u8 | 0xf0 | the value in PostgreSQL's binary format`, or `0 | 0x39 | 0xf1
-//! or 0xf2 | the cell of a pattern`, in the place of a cell's. The third byte of a cell has its version in
-//! the upper half, and none has version 15. So what takes cells alone refuses these as cells of an
-//! unknown version.
+//! The bytes are `0 | type u8 | 0xf0 | the value in PostgreSQL's binary format`, in the place of a
+//! cell's, or `0 | 0x39 | 0xf1 | the cell of a pattern` for the low end, and 0xf2 for the high one.
+//! The third byte of a cell has its version in the upper half, and none has version 15. So what
+//! takes cells alone refuses these as cells of an unknown version.
 
 use pgseal_cell::Type;
 use pgseal_value::{PrefixEnd, Value};
@@ -55,8 +55,8 @@ impl<'a> Plain<'a> {
 const LOW_FORM: u8 = 0xf1;
 const HIGH_FORM: u8 = 0xf2;
 
-/// An end of the range of texts that begin as a pattern of LIKE does: what a search in an index looks
-/// for.
+/// An end of the range of texts that begin as a pattern of LIKE does: what a search in an index
+/// looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix<'a> {
     /// The end.

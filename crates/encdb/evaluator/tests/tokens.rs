@@ -23,8 +23,8 @@ fn has_words(connection: &mut Connection, text: &[u8], pattern: &[u8]) -> Result
         pattern,
     });
     let response = call(connection, &request)?;
-    match Response::parse(&response).unwrap() {
-        Response::Truth(truth) => Ok(truth),
+    match Response::parse(&response) {
+        Ok(Response::Truth(truth)) => Ok(truth),
         other => panic!("{other:?}"),
     }
 }
@@ -100,8 +100,8 @@ fn words_are_looked_for_under_the_grant_of_their_tokens() {
     assert_eq!(has_words(&mut connection, &a, &made_here), Err(refused));
 }
 
-/// Without the grant, or beside another owner's texts, a pattern is matched text by text. That is no
-/// refusal, and nothing to write into a log.
+/// Without the grant, or beside another owner's texts, a pattern is matched text by text. That is
+/// no refusal, and nothing to write into a log.
 #[test]
 fn tokens_of_a_pattern_are_told_where_an_index_finds_all() {
     let (mut connection, _, mut key) = alice_with(&engine(false), &[Operation::Text]);

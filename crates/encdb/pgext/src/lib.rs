@@ -4,8 +4,8 @@
 //! [`abi`] turns C's arguments into slices and is the only place that is unsafe; [`shell`] is what
 //! one backend has of an evaluator, be it the engine in this process or the process behind a
 //! socket; [`handover`] brings a session to parallel workers, which [`peers`] distinguishes from
-//! others; [`states`] keeps the numbers of aggregates' states apart, and [`warning`] what the log
-//! says.
+//! others; [`forms`] looks at bytes alone; [`states`] keeps the numbers of aggregates' states
+//! apart, and [`warning`] what the log says.
 //!
 //! Invariants:
 //! 1. C calls from one thread, and is called back for one question alone, which needs no shell:
@@ -16,6 +16,7 @@
 use pgseal_evaluator::os::LockedHeap;
 
 pub mod abi;
+mod forms;
 mod handover;
 mod peers;
 mod shell;

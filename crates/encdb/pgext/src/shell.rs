@@ -9,7 +9,6 @@ use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 
 use nix::sys::prctl;
-use pgseal_cell::{CellRef, WrappedKey};
 use pgseal_crypto::Secret;
 use pgseal_evaluator::os;
 use pgseal_evaluator_proto::message::Kind;
@@ -533,21 +532,6 @@ fn hash(response: Response<'_>) -> Option<u64> {
         Response::Hash(hash) => Some(hash),
         _ => None,
     }
-}
-
-/// Whether these bytes are a cell, of this type unless it is 0.
-pub(crate) fn check(cell: &[u8], ty: u8) -> Result<(), Failure> {
-    let cell = CellRef::parse(cell).map_err(Refusal::from)?;
-    match ty == 0 || cell.ty() as u8 == ty {
-        true => Ok(()),
-        false => Err(Refusal::WrongType.into()),
-    }
-}
-
-/// The number of a wrapped key, and whether its cells are deterministic.
-pub(crate) fn wrapped_key(wrapped: &[u8]) -> Result<(u32, bool), Failure> {
-    let wrapped = WrappedKey::parse(wrapped).map_err(Refusal::from)?;
-    Ok((wrapped.id().0, wrapped.deterministic()))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The ends of the range of texts that begin as a pattern of LIKE does, beside texts and each other:
-//! what an index is searched for.
+//! The ends of the range of texts that begin as a pattern of LIKE does, beside texts and each
+//! other: what an index is searched for.
 //!
 //! Their order says what LIKE says and what a comparison does, and needs the rights of both.
 

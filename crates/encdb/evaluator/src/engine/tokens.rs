@@ -1,7 +1,7 @@
 //! Tokens of texts, which an index of words or of trigrams holds in clear, and searches for words.
 //!
-//! A token is a keyed hash of a part of a text. Whoever has tokens sees which texts share a part,
-//! and how often, so they have grants of their own.
+//! A token is a keyed hash of a part of a text. Anyone who has tokens sees which texts share a
+//! part, and how often, so they have grants of their own.
 
 use std::collections::HashSet;
 

@@ -8,7 +8,7 @@ use pgseal_evaluator_proto::{
 };
 
 use super::{list, locale, matching, parts, put, report, shell, PgsealBytes};
-use crate::shell::{self as other_side};
+use crate::forms;
 
 /// `PgsealPosition`.
 #[repr(C)]
@@ -91,7 +91,7 @@ impl From<Finding<'_>> for PgsealFinding {
 interface! {
     /// Fails unless these bytes are a cell, of this type unless it is 0.
     fn pgseal_check(cell: PgsealBytes, ty: u8) -> c_int {
-        let outcome = other_side::check(cell.get(), ty);
+        let outcome = forms::check(cell.get(), ty);
         report(shell(), outcome)
     }
 

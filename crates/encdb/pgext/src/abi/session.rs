@@ -8,8 +8,9 @@ use pgseal_crypto::sha256;
 use pgseal_evaluator_proto::{ConversionRequest, KeyRow, Refusal, Request};
 
 use super::{answer_cell, put, report, shell, text, PgsealBytes};
+use crate::forms;
 use crate::peers::{IsWorker, Meeting};
-use crate::shell::{self as other_side, Failure, Leader, Peer, Place, Shell};
+use crate::shell::{Failure, Leader, Peer, Place, Shell};
 use crate::transport::Interrupts;
 
 /// `PgsealRefusal`.
@@ -143,7 +144,7 @@ interface! {
     /// Reads the number of a wrapped key, and whether it is deterministic.
     fn pgseal_wrapped_key(wrapped: PgsealBytes, id: *mut u32, deterministic: *mut c_int) -> c_int {
         let shell = shell();
-        let outcome = other_side::wrapped_key(wrapped.get()).map(|(number, is_deterministic)| {
+        let outcome = forms::wrapped_key(wrapped.get()).map(|(number, is_deterministic)| {
             deterministic.write(c_int::from(is_deterministic));
             number
         });
@@ -184,7 +185,7 @@ interface! {
     fn pgseal_decrypt(cell: PgsealBytes, ty: u8, plain: *mut PgsealBytes) -> c_int {
         let shell = shell();
         let request = Request::Conversion(ConversionRequest::Decrypt(cell.get()));
-        let outcome = other_side::check(cell.get(), ty)
+        let outcome = forms::check(cell.get(), ty)
             .and_then(|()| shell.bytes(&request).map(PgsealBytes::from));
         put(shell, outcome, plain)
     }
