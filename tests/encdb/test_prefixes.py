@@ -69,6 +69,11 @@ class Prefixes(Proxied):
                 asked = self.as_owner(server, f"{before}{count}{self.search('customer 0123%', '')}SELECT encdb.requests() - :before").splitlines()
                 self.assertEqual(asked[0], " ".join(map(str, range(1230, 1240))))
                 self.assertLessEqual(int(asked[1]), 30)
+            # What an index scan finds is read ahead, and matched by the hundred.
+            many = f"{ONLY_INDEX}{count}{self.search('customer 00%', '')}SELECT encdb.requests() - :before"
+            found, asked = self.as_owner(server, many).splitlines()
+            self.assertEqual(len(found.split()), 1000)
+            self.assertLessEqual(int(asked), 40)
 
     def test_grants(self):
         for server in self.servers():
@@ -81,6 +86,13 @@ class Prefixes(Proxied):
             self.assertEqual(self.as_owner(server, ONLY_INDEX + self.search("AB%", "") + derived).splitlines(), ["0", "1"])
             for end in ("low", "high"):
                 server.psql(f"SELECT encdb.prefix_{end}(c) FROM doc", error="are what LIKE is made of for an index, and cannot be called")
+            # Rights that somebody has set: it is planned without the index.
+            asked = f"{ONLY_INDEX}{self.search('ab%', '', 'EXPLAIN ')}{self.search('ab%', '')}"
+            server.psql("CREATE ROLE other; GRANT SELECT ON doc TO other; REVOKE EXECUTE ON FUNCTION encdb.prefix_low(enc_text) FROM PUBLIC")
+            plan = self.as_owner(server, "GRANT ALL ON ALL TABLES IN SCHEMA encdb TO other; SET ROLE other;\n" + asked)
+            self.assertNotIn("prefix_high", plan)
+            self.assertTrue(plan.endswith("0 1"), plan)
+            server.psql("GRANT EXECUTE ON FUNCTION encdb.prefix_low(enc_text) TO PUBLIC")
             # Without a session nobody knows what a pattern begins with: it is planned without the index, and refused when it is matched.
             cell = server.psql("SELECT c FROM doc WHERE id = 0")
             self.assertNotIn("prefix_low", server.psql(f"{ONLY_INDEX}EXPLAIN SELECT 1 FROM doc WHERE c LIKE '{cell}'"))
@@ -91,6 +103,9 @@ class Prefixes(Proxied):
             self.fill(server, ["abc", "abd", "b"], "CREATE INDEX i ON doc (c); CREATE INDEX h ON doc USING hash (c)")
             server.psql('ALTER TABLE doc ADD d enc_text COLLATE "en_US.utf8", ADD e enc_text COLLATE "C"')
             self.as_owner(server, "UPDATE doc SET d = c, e = c; CREATE INDEX j ON doc (d); CREATE INDEX k ON doc (e)")
+            self.as_owner(server, 'ALTER TABLE doc ADD f enc_text COLLATE "und-x-icu"; UPDATE doc SET f = c; CREATE INDEX l ON doc (f COLLATE "C")')
+            for before in (ONLY_INDEX, ONLY_SCAN):
+                self.as_owner(server, before + self.search("zz%", "").replace("WHERE c", "WHERE f"), error="compared under collations of libc only")
             for column, serves in (("c", False), ("d", False), ("e", True)):
                 for before in (ONLY_INDEX, ONLY_BITMAP):
                     self.assertEqual(self.as_owner(server, before + self.search("ab%", "").replace("WHERE c", f"WHERE {column}")), "0 1")

@@ -134,15 +134,18 @@ IsAskedByJoins(PlannerInfo *root, Relids relids)
 	return IsAppliedTo((Node *) root->parse->jointree, &search);
 }
 
-/* Adds the clauses that an index checks */
+/* Adds the clauses that an index checks: what it finds by a lossy condition is checked again */
 static List *
 CheckedByIndex(Path *path, List *checked)
 {
 	ListCell   *cell;
 
 	if (IsA(path, IndexPath))
+	{
 		foreach(cell, ((IndexPath *) path)->indexclauses)
-			checked = lappend(checked, lfirst_node(IndexClause, cell)->rinfo);
+			if (!lfirst_node(IndexClause, cell)->lossy)
+				checked = lappend(checked, lfirst_node(IndexClause, cell)->rinfo);
+	}
 	else if (IsA(path, BitmapHeapPath))
 		checked = CheckedByIndex(((BitmapHeapPath *) path)->bitmapqual, checked);
 	else if (IsA(path, BitmapAndPath))

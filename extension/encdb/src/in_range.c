@@ -214,7 +214,7 @@ HasEnd(const Frame *frame, const Question *question)
 	return frame->before == question->before && IsKept(frame->base, CellBytes(question->base));
 }
 
-/* The end of numbers, or NULL: PostgreSQL raises that a numeric has too many digits, and takes other numbers for infinite */
+/* The end of numbers, or NULL: it is beyond the type, where PostgreSQL takes a float's for infinite, and others' for what they are */
 static Cell *
 EndOfNumbers(Frame *frame, Numbers numbers, const Question *question, Cell *distance)
 {
@@ -224,7 +224,7 @@ EndOfNumbers(Frame *frame, Numbers numbers, const Question *question, Cell *dist
 		return frame->end;
 	if (!ENCDB_TRY(pgseal_arithmetic(question->before ? '-' : '+', CellBytes(question->base), CellBytes(distance), &end)))
 	{
-		if (numbers == DECIMALS || !IsRefusedWith(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE))
+		if (!IsRefusedWith(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE))
 			encdb_refuse();
 		end.len = 0;
 	}
@@ -251,6 +251,15 @@ IsWithinInfinity(const Question *question, Cell *distance)
 	return (question->less ? order < 0 : order > 0) && Order(Difference(value, value), distance) > 0;
 }
 
+/* What is before or behind an end that is finite, and beyond all numbers of the type. Infinity less itself is NaN, as NaN is */
+static bool
+IsWithinBeyond(const Question *question, Cell *distance)
+{
+	if (Order(Difference(question->value, question->value), distance) <= 0)
+		return question->before != question->less;
+	return (Order(question->value, question->base) < 0) == question->less;
+}
+
 static bool
 IsWithinNumber(Frame *frame, Numbers numbers, const Question *question, Cell *distance)
 {
@@ -263,7 +272,9 @@ IsWithinNumber(Frame *frame, Numbers numbers, const Question *question, Cell *di
 	end = EndOfNumbers(frame, numbers, question, distance);
 	if (end != NULL)
 		return IsWithinEnd(question->value, end, question->less);
-	return numbers == INTEGERS ? question->before != question->less : IsWithinInfinity(question, distance);
+	if (numbers == INTEGERS)
+		return question->before != question->less;
+	return numbers == FLOATS ? IsWithinInfinity(question, distance) : IsWithinBeyond(question, distance);
 }
 
 #ifdef INTERVAL_NOT_FINITE

@@ -38,17 +38,36 @@ EndFunction(const char *name, Oid type)
 						   ObjectIdGetDatum(get_namespace_oid("encdb", true)));
 }
 
-/* Whether a pattern that is known when a query is planned begins with a character. Without a session nobody knows */
+/*
+ * Whether a pattern that is known when a query is planned begins with a character. Without a session nobody knows. The last answer is
+ * kept: each index asks, and each partition has some.
+ */
 static bool
 HasPrefix(Node *pattern)
 {
-	Cell	   *cell;
-	int			has = 0;
+	static uint64 epoch = 0;
+	static uint8 last[256];
+	static size_t last_len = 0;
+	static int	has = 0;
+	PgsealBytes cell;
 
 	if (!IsA(pattern, Const) || ((Const *) pattern)->constisnull)
 		return false;
-	cell = DatumGetByteaPP(((Const *) pattern)->constvalue);
-	return ENCDB_TRY(pgseal_has_prefix(CellBytes(cell), &has)) && has;
+	cell = CellBytes(DatumGetByteaPP(((Const *) pattern)->constvalue));
+	if (!Attached())
+		return false;
+	if (epoch == encdb_epoch && last_len == cell.len && memcmp(last, cell.data, cell.len) == 0)
+		return has;
+	epoch = 0;
+	if (!ENCDB_TRY(pgseal_has_prefix(cell, &has)))
+		return false;
+	if (cell.len <= sizeof(last))
+	{
+		memcpy(last, cell.data, cell.len);
+		last_len = cell.len;
+		epoch = encdb_epoch;
+	}
+	return has;
 }
 
 /* The condition that the column is behind one end, or before the other; NULL: there is none */
@@ -61,7 +80,9 @@ Condition(const SupportRequestIndexCondition *request, StrategyNumber strategy, 
 	Oid			function = EndFunction(end, type);
 	FuncExpr   *operand;
 
-	if (!OidIsValid(operator) || !OidIsValid(function))
+	/* Rights that somebody set are asked of a scan, too, and no user wrote these */
+	if (!OidIsValid(operator) || !OidIsValid(function) || !encdb_has_default_rights(function) ||
+		!encdb_has_default_rights(get_opcode(operator)))
 		return NULL;
 	operand = makeFuncExpr(function, type, list_make1(copyObject(lsecond(clause->args))), request->indexcollation,
 						   request->indexcollation, COERCE_EXPLICIT_CALL);
@@ -79,6 +100,9 @@ IndexCondition(SupportRequestIndexCondition *request)
 	if (!IsA(clause, OpExpr) || request->index->relam != BTREE_AM_OID || request->indexarg != 0)
 		return NIL;
 	if (!encdb_has_rules(request->indexcollation) || encdb_locale(request->indexcollation) != NULL)
+		return NIL;
+	/* LIKE refuses its own then */
+	if (!encdb_has_rules(clause->inputcollid))
 		return NIL;
 	if (!HasPrefix(lsecond(clause->args)))
 		return NIL;

@@ -6,10 +6,10 @@ mod common;
 use std::cmp::Ordering;
 
 use common::*;
-use pgseal_cell::grant::Operation;
+use pgseal_cell::grant::{Operation, Subject};
 use pgseal_cell::Mode;
 use pgseal_evaluator::engine::CollationId;
-use pgseal_evaluator_proto::{Collation, Plain, Prefix, Refusal};
+use pgseal_evaluator_proto::{AttachAs, Collation, Plain, Prefix, Refusal};
 use pgseal_value::{PrefixEnd, Type, Value};
 
 const C: CollationId = CollationId::C;
@@ -91,6 +91,26 @@ fn a_prefix_is_compared_by_those_who_may_match_and_compare() {
         refused
     );
     assert_eq!(connection.has_prefix(&made_here), Ok(false));
+}
+
+/// LIKE matches a pattern of another owner, where both grant it, and an index does not compare it.
+#[test]
+fn beside_texts_of_other_owners_a_pattern_has_no_prefix() {
+    let engine = engine(false);
+    let (alice, bob) = (Party::new(1), Party::new(2));
+    let granted = [Operation::Share, Operation::Text];
+    let grant = alice.grant(Subject::Client(bob.public()), &granted);
+    let mut leaves = connect(&engine, AttachAs::Client);
+    open(&mut leaves, &alice, &alice, &[grant], &[]).unwrap();
+    let own = bob.grant(Subject::Owner, &granted);
+    let mut session = connect(&engine, AttachAs::Client);
+    open(&mut session, &bob, &bob, &[own], &[]).unwrap();
+    let mut bobs = bob.key(22, false);
+    load(&mut session, &bobs);
+    let pattern = bobs.text("ab%");
+    assert_eq!(session.has_prefix(&pattern), Ok(true));
+    load(&mut session, &alice.key(11, false));
+    assert_eq!(session.has_prefix(&pattern), Ok(false));
 }
 
 #[test]

@@ -1,18 +1,19 @@
 //! Queries: what their parts meet.
 
 use pg_query::protobuf::{
-    JoinExpr, Node, RangeFunction, SelectStmt, SetOperation, WindowDef, WithClause,
+    a_const, JoinExpr, Node, RangeFunction, SelectStmt, SetOperation, WindowDef, WithClause,
 };
 use pg_query::NodeEnum;
 use pgseal_value::Type;
 
 use super::expression::Met;
+use super::interval::is_interval;
 use super::kind::{is_encrypted, kind_of, star};
 use super::output::{
     add_queries, add_query, all_of, definitions, end_join, output_of_select, seen_by, source_of,
     values,
 };
-use super::parts::is_open;
+use super::parts::{has_open, is_open};
 use super::scope::{name_of, Kind, Scope};
 use super::Rewriter;
 use crate::refusal::Refusal;
@@ -320,47 +321,74 @@ impl Rewriter<'_> {
         window: &mut WindowDef,
         scope: &Scope<'_>,
     ) -> Result<(), Refusal> {
+        // What orders the rows is looked at as it came: literals in it are sealed then.
+        let offsets = [&window.start_offset, &window.end_offset];
+        let mets = offsets.map(|offset| met_by_distance(window, offset.as_deref(), scope));
         self.walk_all(&mut window.partition_clause, scope)?;
         self.walk_all(&mut window.order_clause, scope)?;
-        let met = met_by_distance(window, scope);
         let offsets = [&mut window.start_offset, &mut window.end_offset];
-        let mut offsets = offsets.into_iter().flatten();
-        offsets.try_for_each(|offset| self.meet(offset, &met, scope))
+        for (offset, met) in offsets.into_iter().zip(&mets) {
+            if let Some(offset) = offset {
+                self.meet(offset, met, scope)?;
+            }
+        }
+        Ok(())
     }
 }
 
 /// `FRAMEOPTION_RANGE` of PostgreSQL's parsenodes.h.
 const RANGE: i32 = 0x2;
 
-/// Returns what the distances of a window's frame meet. Those of RANGE are added to the value that
+/// Returns what a distance of a window's frame meets. One of RANGE is added to the value that
 /// orders the rows, and an interval is plain beside a time. All others count rows or groups.
-fn met_by_distance(window: &WindowDef, scope: &Scope<'_>) -> Met {
-    if window.frame_options & RANGE == 0 {
+fn met_by_distance(window: &WindowDef, distance: Option<&Node>, scope: &Scope<'_>) -> Met {
+    let Some(distance) = distance.filter(|_| window.frame_options & RANGE != 0) else {
         return Met::Plain;
-    }
-    let ordered_by = match &window.order_clause[..] {
-        [order] => match &order.node {
-            Some(NodeEnum::SortBy(order)) => kind_of(order.node.as_deref(), scope),
-            _ => Kind::Unknown,
-        },
-        // The window that it names has the order.
-        [] if !window.refname.is_empty() => Kind::Unknown,
-        _ => Kind::Plain,
     };
-    let Kind::Cell(mut cells) = ordered_by else {
-        return match ordered_by {
-            Kind::Unknown | Kind::Mixed => Met::Unknown,
-            _ => Met::Plain,
-        };
+    let [order] = &window.order_clause[..] else {
+        // The window that it names has the order; of several PostgreSQL takes equal ones for one.
+        let is_plain = window.refname.is_empty()
+            && !window
+                .order_clause
+                .iter()
+                .any(|order| kind_of_order(order, scope).is_encrypted());
+        return if is_plain { Met::Plain } else { Met::Unknown };
+    };
+    let mut cells = match kind_of_order(order, scope) {
+        Kind::Cell(cells) if !has_open(order, scope) => cells,
+        kind if kind.is_encrypted() => return Met::Unknown,
+        _ => return Met::Plain,
     };
     match cells.ty {
-        Some(Type::Date | Type::Timestamp | Type::TimestampTz) => Met::Plain,
+        Some(Type::Date | Type::Timestamp | Type::TimestampTz) => match may_be_interval(distance) {
+            true => Met::Plain,
+            false => Met::Unknown,
+        },
         Some(Type::Int4 | Type::Int8 | Type::Float8 | Type::Decimal) => Met::Cells(cells),
         Some(Type::Float4) => {
             cells.ty = Some(Type::Float8);
             Met::Cells(cells)
         }
         _ => Met::Unknown,
+    }
+}
+
+fn kind_of_order(order: &Node, scope: &Scope<'_>) -> Kind {
+    match &order.node {
+        Some(NodeEnum::SortBy(order)) => kind_of(order.node.as_deref(), scope),
+        _ => Kind::Unknown,
+    }
+}
+
+/// Whether the server may take an expression for an interval: it is one, or a text in quotes or a
+/// parameter, whose type is what it meets.
+fn may_be_interval(node: &Node) -> bool {
+    match &node.node {
+        Some(NodeEnum::ParamRef(_)) => true,
+        Some(NodeEnum::AConst(literal)) => {
+            matches!(literal.val, None | Some(a_const::Val::Sval(_)))
+        }
+        _ => is_interval(node),
     }
 }
 

@@ -67,7 +67,8 @@ impl Access {
 
 impl Connection {
     /// Whether an index serves a pattern by its beginning. Where the session may not match the
-    /// pattern and compare with it, texts are matched one by one, or refused then.
+    /// pattern and compare with it, or has texts of other owners, which it may match and not
+    /// compare, texts are matched one by one, or refused then.
     pub fn has_prefix(&mut self, pattern: &[u8]) -> Result<bool, Refusal> {
         self.begin_operation()?;
         let at = self.cells.open_one(&self.access.view, pattern)?;
@@ -77,7 +78,8 @@ impl Connection {
             false => Operation::CompareStored,
         };
         let rights = self.access.view.rights(origin.key);
-        if !rights.allows(compare) || !rights.allows(Operation::Text) {
+        let may = rights.allows(compare) && rights.allows(Operation::Text);
+        if !may || !self.access.view.is_of_one_owner(origin.key) {
             return Ok(false);
         }
         let permit = self.access.may_search(&[origin], false)?;

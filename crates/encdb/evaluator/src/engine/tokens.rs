@@ -40,7 +40,7 @@ impl Access {
     /// session without the grant, or with texts of other owners, matches text by text.
     fn finds_by_index(&self, pattern: Origin) -> bool {
         let rights = self.view.rights(pattern.key);
-        self.view.owners.len() == 1
+        self.view.is_of_one_owner(pattern.key)
             && rights.allows(Operation::Trigrams)
             && (!pattern.derived || rights.allows(Operation::CompareDerived))
     }

@@ -74,6 +74,12 @@ impl View {
         &self.owners[self.key(place).owner]
     }
 
+    /// Whether all keys are of the owner of the key at a place.
+    pub(super) fn is_of_one_owner(&self, place: u16) -> bool {
+        let owner = self.key(place).owner;
+        self.keys.iter().all(|granted| granted.key.owner == owner)
+    }
+
     /// Returns the identity of the owner of the key at a place.
     pub(super) fn owner_id(&self, place: u16) -> OwnerId {
         self.owner(place).id

@@ -584,3 +584,11 @@ SELECT born AT TIME ZONE 'xyzzy5' FROM person
 SELECT count(*) OVER (w RANGE 'xyzzy' PRECEDING) FROM person WINDOW w AS (ORDER BY age)
 
 SELECT count(*) OVER (ORDER BY name RANGE 'xyzzy' PRECEDING) FROM person
+
+SELECT count(*) OVER (ORDER BY age, id RANGE 'xyzzy' PRECEDING) FROM person
+
+SELECT count(*) OVER (ORDER BY age, age RANGE 'xyzzy' PRECEDING) FROM person
+
+SELECT count(*) OVER (ORDER BY born - $1 RANGE 'xyzzy' PRECEDING) FROM person
+
+SELECT count(*) OVER (ORDER BY born RANGE 'xyzzy'::int PRECEDING) FROM person
