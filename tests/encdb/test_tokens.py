@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import FORMS, TOOLS, programs  # noqa: E402
 from pgseal_test import main, run  # noqa: E402
 from proxied import Proxied  # noqa: E402
+from waiting import eventually  # noqa: E402
 
 KEY = "SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;\n"
 INDEXES = "CREATE INDEX parts ON doc USING gin (c enc_text_trgm_ops); CREATE INDEX words ON doc USING gin (c enc_text_words_ops);\n"
@@ -145,6 +146,21 @@ class Tokens(Proxied):
         server.psql("DROP INDEX parts, words")
         self.as_owner(server, dump)
         self.assertEqual(self.found(server, "c @@ encdb.enc_text_encrypt('dog')", ONLY_INDEX), "1")
+
+    def test_background_work_cannot_have_tokens(self):
+        """A subscriber of such a table stops, whatever its owner granted to background work."""
+        table = "CREATE TABLE doc (n int, c enc_text);"
+        server = self.server(conf="wal_level = logical\n")
+        self.as_owner(server, KEY + table + "INSERT INTO doc VALUES (1, encdb.enc_text_encrypt('the quick fox')); CREATE PUBLICATION p FOR TABLE doc")
+        subscriber = self.server("subscriber", form="isolated", socket=self.evaluator().socket)
+        subscriber.psql(table + f"CREATE INDEX ON doc USING gin (c enc_text_trgm_ops); COPY encdb.data_key FROM STDIN;\n{server.psql('COPY encdb.data_key TO STDOUT')}\n\\.\n")
+        self.as_owner(subscriber, "SELECT 1", operations="background")
+        subscriber.psql(f"CREATE SUBSCRIPTION s CONNECTION 'host={server.home} user=postgres dbname=postgres' PUBLICATION p WITH (disable_on_error = true)")
+        eventually(lambda: subscriber.psql("SELECT subenabled FROM pg_subscription") == "f")
+        self.assertIn("has not granted trigrams to this session", subscriber.log())
+        subscriber.psql("DROP INDEX doc_c_idx; ALTER SUBSCRIPTION s ENABLE")
+        eventually(lambda: subscriber.psql("SELECT count(*) FROM doc") == "1")
+        subscriber.psql("DROP SUBSCRIPTION s")
 
     def test_collations(self):
         for server in self.servers():
