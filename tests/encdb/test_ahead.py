@@ -185,6 +185,17 @@ class Ahead(Confidential):
         [(_, _, ahead, _)] = self.both(server, ["SELECT id FROM rows WHERE n < :'five' LIMIT 1"])
         self.assertEqual(ahead, 1)
 
+    def test_pages_that_are_visible_to_all_are_read(self):
+        """Minors of PostgreSQL before May 2025 read no such page of a bitmap for a scan that gives nothing: it gives a constant."""
+        server = self.isolated()
+        server.psql("VACUUM rows")
+        only = "SET enable_seqscan = off;\nSET enable_indexscan = off;\nSET enable_indexonlyscan = off;\n"
+        query = "SELECT count(*), count(k), sum(id) FROM rows WHERE id < 500 AND n <> k"
+        plan = self.as_owner(server, only + "EXPLAIN (VERBOSE, COSTS OFF) " + query)
+        self.assertIn("encdb read ahead", plan)
+        self.assertRegex(plan, r"Bitmap Heap Scan on public.rows\n +Output: true\n")
+        self.assertEqual(self.as_owner(server, only + query), self.as_owner(server, "SET encdb.read_ahead = off;\n" + query))
+
     def test_the_plan_says_so_where_it_pays(self):
         server = self.isolated()
         node = "encdb read ahead"

@@ -14,6 +14,7 @@
 #include "access/stratnum.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
@@ -211,8 +212,13 @@ PlanScan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 			kept = lappend(kept, lfirst(cell));
 	}
 	scan->qual = kept;
-	/* The node takes the row that the scan met */
+	/*
+	 * The node takes the row that the scan met. Minors before May 2025 (15.13, 17.5) do not read the visible pages of a bitmap for a
+	 * scan that gives nothing, and it meets rows of NULL then.
+	 */
 	scan->targetlist = NIL;
+	if (IsA(scan, BitmapHeapScan))
+		scan->targetlist = list_make1(makeTargetEntry((Expr *) makeBoolConst(true, false), 1, NULL, false));
 	node->scan.scanrelid = rel->relid;
 	return Complete(node, path, tlist, plans);
 }
