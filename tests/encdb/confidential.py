@@ -23,6 +23,8 @@ TOOLS = [SERVER, SUITE]
 INSTALLED = STAGE / SERVER
 FORMS = ["inline", "isolated"]
 SEALED = os.environ.get("PGSEAL_TEST_SEALED") == "1"
+# Makes the key of the role that says it.
+KEY = "SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;\n"
 
 
 def programs():
@@ -78,6 +80,14 @@ class Confidential(Case):
             cluster.psql("CREATE EXTENSION encdb")
         return cluster
 
+    def servers(self, setup=""):
+        """A server of each form, where this SQL has run in a session of the owner, who has a key."""
+        for form in FORMS:
+            server = self.server(form, form=form, socket=self.evaluator().socket if form == "isolated" else "")
+            self.as_owner(server, KEY + setup)
+            with self.subTest(form=form):
+                yield server
+
     def opening(self, owner=7, operations="all"):
         """psql's commands that open a session of this owner."""
         file = STAGE / SUITE / "sql/open.psql"
@@ -87,6 +97,11 @@ class Confidential(Case):
         """What this SQL gives in a session of the owner."""
         output = cluster.psql(self.opening(operations=operations) + sql, **options)
         return output.removeprefix("t").lstrip("\n") if "error" not in options else output
+
+
+def quoted(text):
+    """A literal of this text, with what patterns have."""
+    return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def owner(*arguments):

@@ -18,7 +18,6 @@ from proxied import Proxied  # noqa: E402
 TEXTS = ["", "a", "abcde", "abcdef", "abcde   ", "abcdef  ", "     ", "      ", "äöüßé", "äöüßéx", "äöüß€ ", "\U0001f600\U0001f600\U0001f600", "abcd\tef"]
 NUMBERS = ["0", "1.5", "1.50", "1.500", "-1.505", "1.504", "9999.99", "9999.994", "9999.995", "-10000", "NaN", "Infinity", "0.001", "1e-30", "123456789"]
 DIGITS = ["(6,2)", "(4)", "(3,-2)", "(2,4)"]
-KEY = "SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;\n"
 # Does a statement with one parameter; gives its result or its SQLSTATE.
 TRY = """
 CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
@@ -27,13 +26,6 @@ DECLARE result text; BEGIN EXECUTE statement INTO result; RETURN result; EXCEPTI
 
 
 class Limits(Proxied):
-    def servers(self, setup=""):
-        for form in FORMS:
-            server = self.server(form, form=form, socket=self.evaluator().socket if form == "isolated" else "")
-            self.as_owner(server, KEY + setup)
-            with self.subTest(form=form):
-                yield server
-
     def outcomes(self, server, pairs):
         """What each pair of statements ends with: of plain columns, and of encrypted ones."""
         quoted = [statement.replace("'", "''") for pair in pairs for statement in pair]

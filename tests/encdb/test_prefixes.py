@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from confidential import FORMS, TOOLS  # noqa: E402
+from confidential import TOOLS, quoted  # noqa: E402
 from pgseal_test import main  # noqa: E402
 from proxied import Proxied  # noqa: E402
 
-KEY = "SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;\n"
 ONLY_INDEX, ONLY_SCAN = "SET enable_seqscan = off;\nSET enable_bitmapscan = off;\n", "SET enable_indexscan = off;\nSET enable_bitmapscan = off;\n"
 ONLY_BITMAP = "SET enable_seqscan = off;\nSET enable_indexscan = off;\nSET work_mem = '64kB';\n"
 ALPHABET = ["a", "b", "A", "ä", "€", "%", "_", "\\", "\U0001f600"]
@@ -18,18 +17,7 @@ PATTERNS = ["a%", "ab%", "aba%", "ab", "a_b%", r"a\%%", r"a\_%", r"\\%", "ä%", 
 NO_PREFIX = ["%a", "_b%", "%", ""]
 
 
-def quoted(text):
-    return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
-
-
 class Prefixes(Proxied):
-    def servers(self, setup=""):
-        for form in FORMS:
-            server = self.server(form, form=form, socket=self.evaluator().socket if form == "isolated" else "")
-            self.as_owner(server, KEY + setup)
-            with self.subTest(form=form):
-                yield server
-
     def fill(self, server, texts, index='CREATE INDEX i ON doc (c COLLATE "C")'):
         rows = ", ".join(f"({n}, {quoted(text)})" for n, text in enumerate(texts))
         self.as_owner(server, f"""CREATE TABLE doc (id int, p text COLLATE "C", c enc_text COLLATE "C.utf8");

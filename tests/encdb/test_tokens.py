@@ -13,12 +13,11 @@ from pathlib import Path
 import psycopg2
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from confidential import FORMS, TOOLS, programs  # noqa: E402
+from confidential import KEY, TOOLS, programs, quoted  # noqa: E402
 from pgseal_test import main, run  # noqa: E402
 from proxied import Proxied  # noqa: E402
 from waiting import eventually  # noqa: E402
 
-KEY = "SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL;\n"
 INDEXES = "CREATE INDEX parts ON doc USING gin (c enc_text_trgm_ops); CREATE INDEX words ON doc USING gin (c enc_text_words_ops);\n"
 ONLY_INDEX, ONLY_SCAN = "SET enable_seqscan = off;\n", "SET enable_bitmapscan = off;\n"
 ALPHABET = ["a", "b", "A", "B", "ä", "Ä", "€", " ", "-", "%", "_", "\\", "7", "\U0001f600"]
@@ -31,18 +30,7 @@ def words(text):
     return set(re.findall(r"[^\W_]+", text.lower()))
 
 
-def quoted(text):
-    return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
-
-
 class Tokens(Proxied):
-    def servers(self, setup=""):
-        for form in FORMS:
-            server = self.server(form, form=form, socket=self.evaluator().socket if form == "isolated" else "")
-            self.as_owner(server, KEY + setup)
-            with self.subTest(form=form):
-                yield server
-
     def fill(self, server, texts, indexes=INDEXES):
         rows = ", ".join(f"({n}, {quoted(text)})" for n, text in enumerate(texts))
         self.as_owner(server, f"""CREATE TABLE doc (id int, p text COLLATE "C.utf8", c enc_text COLLATE "C.utf8");

@@ -67,7 +67,7 @@ impl HashKey {
     }
 }
 
-/// What a token is of. The numbers are hashed.
+/// The kind of a token. The numbers are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TokenKind {

@@ -1,5 +1,5 @@
-//! What is compared with cells and is none: plain values that the server has, and the ends of the
-//! range of texts that begin as a pattern does.
+//! Operands that are compared with cells and are none: plain values that the server has, and the
+//! ends of the range of texts that begin as a pattern does.
 //!
 //! The bytes are `0 | type u8 | 0xf0 | the value in PostgreSQL's binary format`, in the place of a
 //! cell's, or `0 | 0x39 | 0xf1 | the cell of a pattern` for the low end, and 0xf2 for the high one.

@@ -51,7 +51,7 @@ pub enum Matching<'a> {
     Words(Collation<'a>),
 }
 
-/// What a text is taken apart into, in lower case by the letters of a collation.
+/// The parts of a text, in lower case by the letters of a collation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts<'a> {
     /// Its words.

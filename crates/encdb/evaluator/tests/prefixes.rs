@@ -34,7 +34,7 @@ fn the_ends_of_a_prefix_have_their_places_among_texts() {
         }
         let found = connection.search_page(&prefix, &cells, C).unwrap();
         assert_eq!((found.before, found.through), (place, place));
-        // The first time the page is handed over, then it is there.
+        // The first request sends the page, the second finds it.
         for page in [Some(leaf(&cells)), None] {
             let found = connection.descend(&prefix, start(1, page), C).unwrap();
             assert_eq!(found.count, 1);
