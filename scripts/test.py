@@ -52,6 +52,11 @@ POWER = {**LONG_FORM, "PGSEAL_POWER_CUTS": "40", "PGSEAL_POWER_SECONDS": "25"}
 KINDS = ["ci", "check", "world", "power", "keys", "telling", *BY_NAME]
 # Those of them whose packages know no PostgreSQL after Debian's, or that need none.
 DEBIAN_ONLY = ["apps", "auto-failover", "barman", "bench-page", "builds", "drivers", "extensions", "kubernetes", "other-backups", "packages", "pgbackrest", "repmgr", "shop"]
+# Old minor releases that scripts/fetch-builds.sh fetches. Servers of users are as old, and get encdb as it is built for the newest.
+OLD_MINORS = {"15": ["15.0", "15.10"], "16": ["16.1"], "17": ["17.0"], "18": ["18.0"]}
+# Programs of encrypted columns that are run there: those that go through the planner, the executor and the indexes.
+ON_OLD_MINORS = [f"tests/encdb/test_{name}.py" for name in ("ahead", "differential", "life", "planner", "random", "range_frames",
+                                                           "ranked_sort", "regress", "requests", "tokens", "types")]
 # Drivers that ci runs, too: they are installed in seconds.
 DRIVERS_IN_CI = ["tests/drivers/test_psycopg2.py", "tests/drivers/test_python.py", "tests/drivers/test_sqlalchemy.py"]
 # Programs of encrypted columns that ci runs on clusters that are encrypted on disk, too: what a server goes through, and what roles
@@ -240,6 +245,20 @@ def confidential(version, pg):
     return Step("build encdb", command, tests=False, version=version)
 
 
+def on_old_minors(version, pg):
+    """Programs of encrypted columns on old minors of a version, whose newest has its programs in `pg` and the extensions."""
+    steps = []
+    for minor in OLD_MINORS.get(version, []):
+        server = f"target/encdb/{minor}"
+        command = ["scripts/other-minor.sh", f"target/encdb/{version}", minor, server]
+        steps.append(Step("encdb in an old minor", command, tests=False, version=minor))
+        tests = python_tests(version, pg, ON_OLD_MINORS, {"PGSEAL_TEST_ENCDB": server})
+        for step in tests:
+            step.version = minor
+        steps += tests
+    return steps
+
+
 def suites(version):
     """PostgreSQL's own suites of one version."""
     steps = [build(version), Step("regression suites", [str(SUITES / "run.sh"), version], version=version)]
@@ -284,8 +303,11 @@ def steps_of(which):
         return python_tests("15", DEBIAN_PG, programs(["telling"]))
     if which == "fips":
         return [INDICATOR, *python_tests("15", DEBIAN_PG, [*programs(["fips"]), "tests/keys/test_demand.py"])]
+    if which == "builds":
+        server = confidential("15", DEBIAN_PG)
+        return [BUILDS, *python_tests("15", DEBIAN_PG, programs(["builds"])), server, *on_old_minors("15", DEBIAN_PG)]
     if which in BY_NAME:
-        first = {"tprocc": [GO_TPC], "builds": [BUILDS], "extensions": [EXTENSIONS], "debian": [confidential("15", DEBIAN_PG)],
+        first = {"tprocc": [GO_TPC], "extensions": [EXTENSIONS], "debian": [confidential("15", DEBIAN_PG)],
                  "kubernetes": [build("18"), KUBERNETES], "packages": [BUILDS, DEBS]}.get(which, [])
         return first + python_tests("15", DEBIAN_PG, programs([which]))
     if which == "power":
@@ -302,7 +324,8 @@ def steps_of(which):
         steps.append(confidential(version, built(version)))
         steps += python_tests(version, built(version), programs(without=[*DEBIAN_ONLY, OWN_BUILD]), environment)
         steps += encrypted(version, built(version), programs(["encdb"]), environment)
-    steps += [confidential("15", DEBIAN_PG), *encrypted("15", DEBIAN_PG, programs(["encdb"]))]
+        steps += on_old_minors(version, built(version))
+    steps += [confidential("15", DEBIAN_PG), *encrypted("15", DEBIAN_PG, programs(["encdb"])), *on_old_minors("15", DEBIAN_PG)]
     return steps + python_tests("15", DEBIAN_PG, programs(DEBIAN_ONLY))
 
 

@@ -1,6 +1,7 @@
 """A server with encdb, its evaluator, and an owner who opens sessions (imported by the tests of this directory).
 
-The server is the copy that scripts/encdb-server.sh made below target/encdb; PGSEAL_TEST_PG says of which PostgreSQL.
+The server is the copy that scripts/encdb-server.sh made below target/encdb; PGSEAL_TEST_PG says of which PostgreSQL. PGSEAL_TEST_ENCDB
+names another one, below the tree, that scripts/other-minor.sh made of the same major version.
 With PGSEAL_TEST_SEALED=1 its clusters are encrypted at rest.
 """
 
@@ -17,7 +18,7 @@ from waiting import eventually
 
 VERSION = re.search(r"\d+", subprocess.run([PG / "pg_config", "--version"], text=True, capture_output=True, check=True).stdout)[0]
 # Below the tree for the supervisor, and below the stage for the test itself.
-SERVER = f"target/encdb/{VERSION}"
+SERVER = os.environ.get("PGSEAL_TEST_ENCDB", f"target/encdb/{VERSION}")
 SUITE = "extension/encdb/test"
 TOOLS = [SERVER, SUITE]
 INSTALLED = STAGE / SERVER

@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import SUITE, TOOLS, Confidential, programs  # noqa: E402
-from pgseal_test import STAGE, main, run  # noqa: E402
+from pgseal_test import PG, STAGE, main, run  # noqa: E402
 
 # In this order: the first makes the extension and the owner's keys.
 FILES = ["setup", "types", "compare", "index", "operations", "compiled", "convert", "grants", "published", "background"]
@@ -26,7 +26,7 @@ class Regress(Confidential):
         shutil.copytree(STAGE / SUITE, self.directory / "test")
         output = self.directory / "output"
         output.mkdir()
-        library = run([programs() / "pg_config", "--pkglibdir"]).stdout.strip()
+        library = run([PG / "pg_config", "--pkglibdir"]).stdout.strip()
         command = [f"{library}/pgxs/src/test/regress/pg_regress", "--use-existing", f"--bindir={programs()}",
                    f"--inputdir={self.directory / 'test'}", f"--outputdir={output}", "--dbname=postgres", *FILES]
         done = run(command, server.environment, check=False, cwd=output)

@@ -3,8 +3,8 @@
  *	  The rows that were read ahead: to which one a cell belongs, and the cells of the others.
  */
 #include "ahead.h"
+#include "row.h"
 
-#include "access/htup_details.h"
 #include "executor/tuptable.h"
 #include "utils/rel.h"
 
@@ -65,7 +65,7 @@ Held(const Ahead *node, int row, int column, bool *is_null)
 		*is_null = encdb_ahead_is_null(node, column - node->ncolumns, row);
 		return encdb_ahead_result(node, column - node->ncolumns, row);
 	}
-	return (Cell *) DatumGetPointer(heap_getattr(node->rows[row], column + 1, columns, is_null));
+	return (Cell *) DatumGetPointer(EncdbRowColumn(node->rows[row], column + 1, columns, is_null));
 }
 
 /* The cell of a row; false: there is none to ask about, because it is NULL, is stored outside its row, or is not computed */

@@ -8,9 +8,9 @@
  * transaction: who makes a key conflicts with nobody but who makes it too.
  */
 #include "encdb.h"
+#include "row.h"
 
 #include "access/heapam.h"
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
@@ -102,7 +102,7 @@ static PgsealBytes
 EncdbKeysWrapped(HeapTuple row, TupleDesc columns)
 {
 	bool		isnull;
-	Datum		value = heap_getattr(row, DATA_KEY_WRAPPED, columns, &isnull);
+	Datum		value = EncdbRowColumn(row, DATA_KEY_WRAPPED, columns, &isnull);
 	struct varlena *copy = PG_DETOAST_DATUM_COPY(value);
 
 	return CellBytes(copy);
@@ -113,7 +113,7 @@ TakeWrapped(HeapTuple row, TupleDesc columns, void *argument)
 {
 	Rows	   *rows = argument;
 	bool		isnull;
-	text	   *name = DatumGetTextPCopy(heap_getattr(row, DATA_KEY_NAME, columns, &isnull));
+	text	   *name = DatumGetTextPCopy(EncdbRowColumn(row, DATA_KEY_NAME, columns, &isnull));
 	PgsealBytes utf8;
 
 	/* Anybody may add rows: none of them keeps the others from being used */
@@ -160,13 +160,13 @@ TakeNamed(HeapTuple row, TupleDesc columns, void *argument)
 {
 	Wanted	   *wanted = argument;
 	bool		isnull;
-	Datum		name = heap_getattr(row, DATA_KEY_NAME, columns, &isnull);
+	Datum		name = EncdbRowColumn(row, DATA_KEY_NAME, columns, &isnull);
 
 	if (!DatumGetBool(DirectFunctionCall2Coll(texteq, C_COLLATION_OID, name,
 											  PointerGetDatum(wanted->keyname))))
 		return true;
 	wanted->found = true;
-	wanted->id = (uint32) DatumGetInt64(heap_getattr(row, DATA_KEY_ID, columns, &isnull));
+	wanted->id = (uint32) DatumGetInt64(EncdbRowColumn(row, DATA_KEY_ID, columns, &isnull));
 	return false;
 }
 

@@ -17,6 +17,11 @@
 
 #include <math.h>
 
+/* The name that 15.0 has for it; later minors of 15 have both */
+#if PG_VERSION_NUM < 160000
+#define InitMaterializedSRF SetSingleFuncCall
+#endif
+
 /* Rows to sample, about. ANALYZE samples 300 times the statistics target, which is 30,000 */
 #define SAMPLED_ROWS	100000
 

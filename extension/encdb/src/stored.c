@@ -10,9 +10,9 @@
  * 5. Views and rules are parts of queries when they are used, and are refused there.
  */
 #include "encdb.h"
+#include "row.h"
 
 #include "access/genam.h"
-#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
 #include "catalog/namespace.h"
@@ -90,7 +90,7 @@ TreesInRow(const Trees *where, HeapTuple row, TupleDesc descriptor)
 	for (int i = 0; i < lengthof(where->columns); i++)
 	{
 		bool		null = true;
-		Datum		tree = where->columns[i] ? heap_getattr(row, where->columns[i], descriptor, &null) : 0;
+		Datum		tree = where->columns[i] ? EncdbRowColumn(row, where->columns[i], descriptor, &null) : 0;
 
 		if (!null)
 			trees = lappend(trees, makeString(TextDatumGetCString(tree)));

@@ -16,6 +16,11 @@
 #include "utils/memutils.h"
 #include "utils/tuplestore.h"
 
+/* The name that 15.0 has for it; later minors of 15 have both. */
+#if PG_VERSION_NUM < 160000
+#define InitMaterializedSRF SetSingleFuncCall
+#endif
+
 PG_MODULE_MAGIC;
 
 /* Gives the rows of a table; see crates/tde/preload/src/tables.rs. */
