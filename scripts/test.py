@@ -54,8 +54,11 @@ KINDS = ["ci", "check", "world", "power", "keys", "telling", *BY_NAME]
 DEBIAN_ONLY = ["apps", "auto-failover", "barman", "bench-page", "builds", "drivers", "extensions", "kubernetes", "other-backups", "packages", "pgbackrest", "repmgr", "shop"]
 # Old minor releases that scripts/fetch-builds.sh fetches. Servers of users are as old, and get encdb as it is built for the newest.
 OLD_MINORS = {"15": ["15.0", "15.10"], "16": ["16.1"], "17": ["17.0"], "18": ["18.0"]}
-# Programs of encrypted columns that are run there: those that go through the planner, the executor and the indexes.
-ON_OLD_MINORS = [f"tests/encdb/test_{name}.py" for name in ("ahead", "differential", "life", "planner", "random", "range_frames",
+# The one that tests/encdb/test_upgrade.py upgrades to later versions.
+UPGRADED_FROM = "15.10"
+# Programs of encrypted columns that are run there: those that go through the planner, the executor and the indexes. pg_upgrade takes
+# no server of another minor than its own, so that test_life.py is none of them.
+ON_OLD_MINORS = [f"tests/encdb/test_{name}.py" for name in ("ahead", "differential", "planner", "random", "range_frames",
                                                            "ranked_sort", "regress", "requests", "tokens", "types")]
 # Drivers that ci runs, too: they are installed in seconds.
 DRIVERS_IN_CI = ["tests/drivers/test_psycopg2.py", "tests/drivers/test_python.py", "tests/drivers/test_sqlalchemy.py"]
@@ -245,17 +248,20 @@ def confidential(version, pg):
     return Step("build encdb", command, tests=False, version=version)
 
 
+def old_minor(version, minor):
+    """The server of an old minor with the extensions, which those of `version` have been built with."""
+    command = ["scripts/other-minor.sh", f"target/encdb/{version}", minor, f"target/encdb/{minor}"]
+    return Step("encdb in an old minor", command, tests=False, version=minor)
+
+
 def on_old_minors(version, pg):
     """Programs of encrypted columns on old minors of a version, whose newest has its programs in `pg` and the extensions."""
     steps = []
     for minor in OLD_MINORS.get(version, []):
-        server = f"target/encdb/{minor}"
-        command = ["scripts/other-minor.sh", f"target/encdb/{version}", minor, server]
-        steps.append(Step("encdb in an old minor", command, tests=False, version=minor))
-        tests = python_tests(version, pg, ON_OLD_MINORS, {"PGSEAL_TEST_ENCDB": server})
+        tests = python_tests(version, pg, ON_OLD_MINORS, {"PGSEAL_TEST_ENCDB": f"target/encdb/{minor}"})
         for step in tests:
             step.version = minor
-        steps += tests
+        steps += [old_minor(version, minor), *tests]
     return steps
 
 
@@ -318,6 +324,7 @@ def steps_of(which):
     steps = [helper, crates({}), GO_TPC, BUILDS, DEBS, EXTENSIONS, KUBERNETES, DRIVERS, *PACKAGES, *itertools.chain(*map(suites, VERSIONS)), SURFACE]
     steps += [build("13"), *python_tests("13-18", built("15"), [ACROSS_VERSIONS])]
     steps += python_tests("15", built("15"), WORLD_ONLY + LONG, LONG_FORM)
+    steps += [confidential("15", DEBIAN_PG), old_minor("15", UPGRADED_FROM)]
     for version in VERSIONS[1:]:
         environment = {"PGSEAL_CRASH_ROUNDS": WORLD_CRASH_ROUNDS, "PGSEAL_TEST_LONG": "1",
                        "PGSEAL_CONVERT_POINTS": "12", "PGSEAL_TORTURE_ROUNDS": WORLD_TORTURE_ROUNDS}

@@ -94,6 +94,7 @@ class Writes(Parts):
     def copied(self):
         """To a file and back; psql's variable says which."""
         return self.fill_of(self.pick(TYPES), "CREATE TEMP TABLE c AS SELECT n, {one}, t1 FROM a WITH NO DATA;\n"
+                            "COPY (SELECT WHERE false) TO :'copied';\n"  # the next one may fail before it makes the file
                             "COPY (SELECT n, {one}, t1 FROM a WHERE {condition}) TO :'copied' {how};\n"
                             "COPY c FROM :'copied' {how};\n"
                             "SELECT x.n FROM c x JOIN a y ON x.n = y.n AND x.{one} IS NOT DISTINCT FROM y.{one} "

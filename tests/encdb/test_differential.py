@@ -28,6 +28,13 @@ def names_a_zone(statement, plain, sealed):
     return bool(becomes_a_date) and sealed == "22023\n" and plain.endswith("00000\n")
 
 
+def gives_all(server):
+    """Returns whether this PostgreSQL takes the least integer in right() for 0 characters to leave out. Later minors, and encdb, give
+    the empty text. If so, a statement that says it is not compared."""
+    gives = server.psql("SELECT right('a', -2147483648)") == "a"
+    return lambda statement: gives and re.search(r"right\(.*-2147483648", statement)
+
+
 class Differential(Confidential):
     def test_inline(self):
         self.compare("inline")
@@ -44,7 +51,9 @@ class Differential(Confidential):
         self.as_owner(server, key + tables)
         plain = self.answers(server, "", [one for one, _ in pairs])
         sealed = self.answers(server, self.opening() + statements.prologue(), [other for _, other in pairs])
-        wrong = [(pair, *both) for pair, *both in zip(pairs, plain, sealed) if both[0] != both[1] and not names_a_zone(pair[0], *both)]
+        is_other = gives_all(server)
+        wrong = [(pair, *both) for pair, *both in zip(pairs, plain, sealed)
+                 if both[0] != both[1] and not names_a_zone(pair[0], *both) and not is_other(pair[0])]
         self.assertEqual(wrong[:3], [], f"{len(wrong)} of {len(pairs)} differ; PGSEAL_SEED={SEED}")
         self.assert_they_say_something(plain)
 
