@@ -21,6 +21,7 @@ FORMATS = ["HH24", "HH12", "HH", "MI", "SS", "MS", "US", "FF1", "FF2", "FF3", "F
            "W", "WW", "IW", "CC", "J", "Q", "RM", "rm", "TZ", "tz", "TZH", "TZM", "OF", "FM", "fm", "FMDD", "FMMonth", "FMDay", "FMOF", "FMHH24", "FMYYYY", "FX", "TMHH",
            "-", ":", " ", "/", "T", "x", "ä", "'", '"T"', '"a\\"b"', '"', "\\", '\\"', "24", "%", "€"]
 TIMES = ["date", "timestamp", "timestamptz"]
+PAIRS = ["corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy", "regr_sxy"]
 # Months, days, microseconds.
 INTERVALS = [(0, 0, 0), (1, 0, 0), (-1, 0, 0), (12, 0, 0), (1, 1, 1), (-1, 31, -1), (-23, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1),
              (0, 0, 86_400_000_000), (3_600_000, -109_500_000, 0), (2 ** 31 - 1, 0, 0), (-2 ** 31, 0, 0), (0, 2 ** 31 - 1, 0), (0, -2 ** 31, 0),
@@ -138,7 +139,7 @@ class Expressions:
     def make(self, count):
         """So many pairs of SQL and line."""
         kinds = [self.parse, self.cast, self.arithmetic, self.arithmetic, self.arithmetic, self.unary, self.compare,
-                 self.compare, self.concat, self.like, self.like, self.escape, self.regex, self.regex, self.regex, self.similar, self.interval, self.interval, self.substring, self.one_text, self.counted_text, self.padded_text, self.searched_text, self.searched_text, self.extract, self.extract, self.rounding, self.rounding, self.truncation, self.characters, self.digits, self.zoned, self.shown, self.shown,
+                 self.compare, self.concat, self.like, self.like, self.escape, self.regex, self.regex, self.regex, self.similar, self.interval, self.interval, self.substring, self.one_text, self.counted_text, self.padded_text, self.searched_text, self.searched_text, self.extract, self.extract, self.rounding, self.rounding, self.truncation, self.characters, self.digits, self.zoned, self.shown, self.shown, self.pairs,
                  self.aggregate, self.aggregate, self.aggregate, self.spread, self.decimals, self.decimals, self.odd_date]
         made = [*self.all_malformed(), *self.all_casts(), *self.all_extracts(), *self.all_intervals(), *self.all_anchors(), *self.large()]
         while len(made) < count:
@@ -515,6 +516,20 @@ class Expressions:
         text, parts = self.value(ty), [self.choice(FORMATS) for _ in range(self.random.randint(0, 6))]
         shown = "".join(self.choice([part, part, part, part.lower(), part.upper()]) + self.choice(["", "", "", "th", "TH", "SP"]) for part in parts)
         return f"to_char({literal(text, ty)}, {literal(shown, 'text')})", f"to_char {ty} {word(text)} {word(shown)}"
+
+    def pairs(self):
+        """Aggregates of two numbers, in the order of the rows."""
+        kind, y, x = self.choice(PAIRS), self.choice(NUMBERS), self.choice(NUMBERS)
+        count = self.choice([0, 1, 2, 3, 10, 30])
+        slope, offset = self.choice([0, 1, -2, 1000003]), self.random.randint(-99, 99)
+        values = [(self.value(y), self.value(x)) for _ in range(count)]
+        if self.random.random() < 0.6:
+            numbers = [self.random.randint(-99, 99) for _ in range(count)]
+            values = [(str(slope * n + offset + self.choice([0, 0, 1])), str(n)) for n in numbers]
+        rows = ", ".join(f"({place}, {literal(a, y)}, {literal(b, x)})" for place, (a, b) in enumerate(values))
+        table = f"(VALUES {rows})" if values else f"(SELECT 1, {literal('1', y)}, {literal('1', x)} WHERE false)"
+        words = " ".join(["pairs", kind, y, x, *(word(text) for pair in values for text in pair)])
+        return f"(SELECT {kind}(y, x ORDER BY place) FROM {table} AS t (place, y, x))", words
 
     def characters(self):
         """What a cast to varchar(n), or an assignment to such a column, makes of a text."""

@@ -137,6 +137,27 @@ statistics() {
     done < <(rows statistics)
 }
 
+# Aggregates of two numbers, each of any type.
+pairs() {
+    local name left right names
+    printf '\n-- Correlation, covariances, regression\n\n'
+    names=$(rows aggregates | awk '{ print $1 }')
+    while read -r name; do
+        fill pair_step.sql.in name "$name"
+        for left in $names; do
+            for right in $names; do
+                fill pair.sql.in name "$name" left "$left" right "$right"
+            done
+        done
+    done < <(rows pairs)
+    cat counted_pairs.sql
+    for left in $names; do
+        for right in $names; do
+            fill pair_count.sql.in left "$left" right "$right"
+        done
+    done
+}
+
 casts() {
     local from to context volatility
     printf '\n-- Casts\n\n'
@@ -174,6 +195,7 @@ intervals
 frames
 aggregates
 statistics
+pairs
 casts
 refused
 cat text.sql tokens.sql det.sql computed.sql

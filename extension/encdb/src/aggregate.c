@@ -1,6 +1,6 @@
 /*
  * aggregate.c
- *	  sum, avg, min and max: the state is the evaluator's, here is its number.
+ *	  sum, avg, min and max, and aggregates of two numbers: the state is the evaluator's, here is its number.
  *
  * Cells, and what is deferred (deferred.h), are collected, and handed over when BATCH of them or BATCH_BYTES are
  * together; fewer go from parallel workers to their leader as they are. The result is asked for
@@ -22,6 +22,9 @@
 #define BATCH_BYTES		16384
 #define FIRST_BYTES		256		/* a query may have many groups of few rows */
 
+/* Aggregates of two numbers: the cells of a row are collected one behind the other */
+#define KINDS_OF_PAIRS	"cPpmirXYxyz"
+
 /* What another process gets of a state */
 #define OF_CELLS		'c'
 #define OF_EVALUATOR	's'
@@ -30,6 +33,19 @@ static bool
 IsExtreme(const AggregateState *state)
 {
 	return state->kind == '<' || state->kind == '>';
+}
+
+static bool
+IsOfPairs(const AggregateState *state)
+{
+	return strchr(KINDS_OF_PAIRS, state->kind) != NULL;
+}
+
+/* The number of cells that a row brings */
+int
+encdb_aggregate_width(const AggregateState *state)
+{
+	return IsOfPairs(state) ? 2 : 1;
 }
 
 static void
@@ -96,27 +112,39 @@ EncdbAggregateReserve(AggregateState *state, Size more)
 	state->allocated = wanted;
 }
 
-/* Adds a cell, or a deferred value */
 static void
-EncdbAggregateCollect(AggregateState *state, PgsealBytes value)
+AppendValue(AggregateState *state, PgsealBytes value)
 {
 	uint32		len = (uint32) value.len;
 
-	if (state->nvalues == BATCH || state->used + len > BATCH_BYTES)
-		EncdbAggregateFlush(state);
-	/* Not copied: a group would keep room for it */
-	if (len > BATCH_BYTES)
-	{
-		PgsealBatch batch = encdb_aggregate_alone(state, value);
-
-		ENCDB_CALL(pgseal_aggregate_step(&state->number, &batch));
-		return;
-	}
 	EncdbAggregateReserve(state, sizeof(len) + len);
 	memcpy(state->bytes + state->used, &len, sizeof(len));
 	memcpy(state->bytes + state->used + sizeof(len), value.data, len);
 	state->used += sizeof(len) + len;
 	state->nvalues++;
+}
+
+/* Adds what a row brings: a cell or a deferred value, or the cells of a pair */
+static void
+EncdbAggregateCollect(AggregateState *state, const PgsealBytes *values)
+{
+	int			width = encdb_aggregate_width(state);
+	Size		len = 0;
+
+	for (int i = 0; i < width; i++)
+		len += values[i].len;
+	if (state->nvalues + width > BATCH || state->used + len > BATCH_BYTES)
+		EncdbAggregateFlush(state);
+	/* Not copied: a group would keep room for it */
+	if (len > BATCH_BYTES)
+	{
+		PgsealBatch batch = encdb_aggregate_alone(state, values, width);
+
+		ENCDB_CALL(pgseal_aggregate_step(&state->number, &batch));
+		return;
+	}
+	for (int i = 0; i < width; i++)
+		AppendValue(state, values[i]);
 }
 
 static Datum
@@ -127,12 +155,13 @@ EncdbAggregateStep(FunctionCallInfo fcinfo, char kind)
 	if (!PG_ARGISNULL(1))
 	{
 		Cell	   *cell = PG_GETARG_CELL(1);
+		PgsealBytes value = CellBytes(cell);
 
 		if (!state)
 			state = MakeState(fcinfo, kind);
 		if (IsExtreme(state))
-			state->locale = encdb_locale_of(CellBytes(cell), PG_GET_COLLATION());
-		EncdbAggregateCollect(state, CellBytes(cell));
+			state->locale = encdb_locale_of(value, PG_GET_COLLATION());
+		EncdbAggregateCollect(state, &value);
 		PG_FREE_IF_COPY(cell, 1);
 	}
 	if (!state)
@@ -154,6 +183,53 @@ STEP(stddev_pop, 'D')
 STEP(stddev_samp, 'd')
 STEP(bool_and, '&')
 STEP(bool_or, '|')
+
+/* A row counts if both numbers are there */
+static Datum
+StepPair(FunctionCallInfo fcinfo, char kind)
+{
+	AggregateState *state = PG_ARGISNULL(0) ? NULL : (AggregateState *) PG_GETARG_POINTER(0);
+
+	if (!PG_ARGISNULL(1) && !PG_ARGISNULL(2))
+	{
+		Cell	   *y = PG_GETARG_CELL(1);
+		Cell	   *x = PG_GETARG_CELL(2);
+		PgsealBytes values[] = {CellBytes(y), CellBytes(x)};
+
+		if (!state)
+			state = MakeState(fcinfo, kind);
+		EncdbAggregateCollect(state, values);
+		PG_FREE_IF_COPY(y, 1);
+		PG_FREE_IF_COPY(x, 2);
+	}
+	if (!state)
+		PG_RETURN_NULL();
+	PG_RETURN_POINTER(state);
+}
+
+#define STEP_PAIR(name, kind) \
+	PG_FUNCTION_INFO_V1(encdb_##name##_step); \
+	Datum encdb_##name##_step(PG_FUNCTION_ARGS) { return StepPair(fcinfo, kind); }
+
+STEP_PAIR(corr, 'c')
+STEP_PAIR(covar_pop, 'P')
+STEP_PAIR(covar_samp, 'p')
+STEP_PAIR(regr_slope, 'm')
+STEP_PAIR(regr_intercept, 'i')
+STEP_PAIR(regr_r2, 'r')
+STEP_PAIR(regr_avgx, 'X')
+STEP_PAIR(regr_avgy, 'Y')
+STEP_PAIR(regr_sxx, 'x')
+STEP_PAIR(regr_syy, 'y')
+STEP_PAIR(regr_sxy, 'z')
+
+/* The number of rows in which both numbers are there: nobody has to be asked */
+PG_FUNCTION_INFO_V1(encdb_regr_count_step);
+Datum
+encdb_regr_count_step(PG_FUNCTION_ARGS)
+{
+	return DirectFunctionCall1(int8inc, PG_GETARG_DATUM(0));
+}
 
 /* Whether an aggregate takes what is deferred */
 bool
@@ -177,14 +253,17 @@ static void
 EncdbAggregateTakeCells(FunctionCallInfo fcinfo, AggregateState *state, const AggregateState *other)
 {
 	const uint8 *next = other->bytes;
+	int			width = encdb_aggregate_width(state);
 
-	for (int i = 0; i < other->nvalues; i++)
+	for (int i = 0; i < other->nvalues; i += width)
 	{
-		PgsealBytes value = encdb_aggregate_next(&next);
+		PgsealBytes values[MAX_WIDTH];
 
+		for (int j = 0; j < width; j++)
+			values[j] = encdb_aggregate_next(&next);
 		if (IsExtreme(state))
-			state->locale = encdb_locale_of(value, PG_GET_COLLATION());
-		EncdbAggregateCollect(state, value);
+			state->locale = encdb_locale_of(values[0], PG_GET_COLLATION());
+		EncdbAggregateCollect(state, values);
 	}
 }
 
@@ -247,12 +326,20 @@ encdb_aggregate_serialize(PG_FUNCTION_ARGS)
 static void
 ReadCells(AggregateState *state, StringInfo message)
 {
+	int			width = encdb_aggregate_width(state);
+
 	while (message->cursor < message->len)
 	{
-		uint32		len;
+		PgsealBytes values[MAX_WIDTH];
 
-		pq_copymsgbytes(message, (char *) &len, sizeof(len));
-		EncdbAggregateCollect(state, (PgsealBytes) {(const uint8 *) pq_getmsgbytes(message, (int) len), len});
+		for (int i = 0; i < width; i++)
+		{
+			uint32		len;
+
+			pq_copymsgbytes(message, (char *) &len, sizeof(len));
+			values[i] = (PgsealBytes) {(const uint8 *) pq_getmsgbytes(message, (int) len), len};
+		}
+		EncdbAggregateCollect(state, values);
 	}
 }
 

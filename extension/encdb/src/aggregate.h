@@ -11,6 +11,8 @@
 
 /* Values that are collected at most */
 #define BATCH			128
+/* Of one row, at most */
+#define MAX_WIDTH		2
 
 typedef struct AggregateState
 {
@@ -46,6 +48,7 @@ typedef struct AggregateValues
 } AggregateValues;
 
 /* aggregate.c */
+extern int	encdb_aggregate_width(const AggregateState *state);
 extern void encdb_aggregate_keep(AggregateState *state, PgsealBytes result);
 
 /* aggregate_values.c */
@@ -53,7 +56,7 @@ extern PgsealBytes encdb_aggregate_next(const uint8 **next);
 extern bool encdb_aggregate_add(AggregateValues *values, const AggregateState *state);
 extern PgsealBatch encdb_aggregate_batch(const AggregateValues *values, char kind, const char *locale);
 extern PgsealBatch encdb_aggregate_collected(const AggregateState *state);
-extern PgsealBatch encdb_aggregate_alone(const AggregateState *state, PgsealBytes value);
+extern PgsealBatch encdb_aggregate_alone(const AggregateState *state, const PgsealBytes *row, int width);
 
 /* aggregate_groups.c */
 extern void encdb_aggregate_enlist(AggregateState *state);

@@ -110,12 +110,13 @@ encdb_aggregate_collected(const AggregateState *state)
 	return encdb_aggregate_batch(values, state->kind, state->locale);
 }
 
-/* One value, which no state has collected, until the next call */
+/* What one row brings, which no state has collected, until the next call */
 PgsealBatch
-encdb_aggregate_alone(const AggregateState *state, PgsealBytes value)
+encdb_aggregate_alone(const AggregateState *state, const PgsealBytes *row, int width)
 {
 	AggregateValues *values = NoValues();
 
-	(void) AddValue(values, value);
+	for (int i = 0; i < width; i++)
+		(void) AddValue(values, row[i]);
 	return encdb_aggregate_batch(values, state->kind, state->locale);
 }

@@ -285,7 +285,9 @@ extern int	pgseal_length(PgsealBytes text, PgsealBytes *result);
 
 /*
  * What comes into an aggregate's state together. `kind`: 's' sum, 'a' avg, '<' min, '>' max, 'v' var_samp, 'V' var_pop,
- * 'd' stddev_samp, 'D' stddev_pop, '&' bool_and, '|' bool_or. A sum or an avg takes also what
+ * 'd' stddev_samp, 'D' stddev_pop, '&' bool_and, '|' bool_or. Aggregates of two numbers, whose cells are y, x, y, x and so on:
+ * 'c' corr, 'P' covar_pop, 'p' covar_samp, 'm' regr_slope, 'i' regr_intercept, 'r' regr_r2, 'X' regr_avgx, 'Y' regr_avgy,
+ * 'x' regr_sxx, 'y' regr_syy, 'z' regr_sxy. A sum or an avg takes also what
  * programs make of cells: `shape` has a byte for each value, 0 for a cell as it is, and else the number of a program, from 1
  * on, whose operands are so many cells. Without bytes all are cells.
  */

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use pgseal_cell::{DataKeyId, Type};
 use pgseal_evaluator_proto::{
     AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,
-    EachRequest, Filter, FilterScope, Filtered, Finding, Items, KeyRow, Malformed, Matching,
+    EachRequest, Filter, FilterScope, Filtered, Finding, Input, Items, KeyRow, Malformed, Matching,
     OperationRequest, Page, Parts, Position, Program, Refusal, Report, Request, Response,
     SessionRequest, Status, Unary,
 };
@@ -446,6 +446,30 @@ fn the_shape_of_a_batch_is_that_of_its_cells() {
     for shape in [&[][..], &[1, 1], &[1], &[3, 0, 0]] {
         assert_eq!(inputs(shape), Err(Malformed), "{shape:?}");
     }
+}
+
+#[test]
+fn an_aggregate_of_two_numbers_has_pairs_of_cells() {
+    let read = |kind, programs: &'static [&'static [u8]], shape: &'static [u8], cells| {
+        let batch = Batch {
+            programs: Items::Listed(programs),
+            shape,
+            ..Batch::of_cells(kind, Collation::C, Items::Listed(cells))
+        };
+        batch
+            .inputs()
+            .map(|inputs| (batch.len(), inputs.collect::<Vec<_>>()))
+    };
+    let pairs = |cells| read(AggregateKind::Corr, &[], &[], cells);
+    let expected = vec![Input::Pair(b"y", b"x"), Input::Pair(b"b", b"a")];
+    assert_eq!(pairs(&[b"y", b"x", b"b", b"a"]), Ok((2, expected)));
+    assert_eq!(pairs(&[]), Ok((0, vec![])));
+    assert_eq!(pairs(&[b"y", b"x", b"b"]), Err(Malformed));
+    let programs: &[&[u8]] = &[b"$$+"];
+    let computed = read(AggregateKind::Corr, programs, &[1], &[b"y", b"x"]);
+    assert_eq!(computed, Err(Malformed));
+    let both = read(AggregateKind::Sum, &[], &[], &[b"y", b"x"]);
+    assert_eq!(both, Ok((2, vec![Input::Cell(b"y"), Input::Cell(b"x")])));
 }
 
 #[test]

@@ -8,8 +8,8 @@ use common::*;
 use pgseal_cell::grant::{Operation, Subject};
 use pgseal_evaluator::engine::{CollationId, Connection};
 use pgseal_evaluator_proto::{
-    AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,
-    OperationRequest, Refusal, Request, Response, SessionRequest,
+    AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest, Input,
+    Items, OperationRequest, Program, Refusal, Request, Response, SessionRequest,
 };
 use pgseal_value::{AggregateKind, Value};
 
@@ -54,6 +54,65 @@ fn results_are_those_of_all_cells_however_they_came() {
             }
         }
     }
+}
+
+fn take(
+    connection: &mut Connection,
+    state: u64,
+    kind: AggregateKind,
+    inputs: &[Input<'_>],
+) -> Result<u64, Refusal> {
+    connection.aggregate_step(state, kind, C, inputs.iter().copied())
+}
+
+#[test]
+fn pairs_are_taken_together_and_their_halves_make_a_whole() {
+    let engine = engine(false);
+    let (mut connection, alice, mut key) = alice_with(&engine, &[Operation::Aggregate]);
+    let connection = &mut connection;
+    let mut other = alice.key(12, false);
+    load(connection, &other);
+    // y = 2 * x + 1
+    let cells = [1, 2, 3, 5].map(|x| [key.int4(2 * x + 1), other.seal(&Value::Int8(x.into()))]);
+    let pairs = cells.each_ref().map(|[y, x]| Input::Pair(y, x));
+    for (kind, expected) in [
+        (AggregateKind::Corr, "1"),
+        (AggregateKind::CovarPop, "4.375"),
+        (AggregateKind::RegrSlope, "2"),
+        (AggregateKind::RegrIntercept, "1"),
+        (AggregateKind::RegrAvgX, "2.75"),
+        (AggregateKind::RegrAvgY, "6.5"),
+        (AggregateKind::RegrSxx, "8.75"),
+        (AggregateKind::RegrSyy, "35"),
+    ] {
+        let state = take(connection, 0, kind, &pairs[..3]).unwrap();
+        assert_eq!(take(connection, state, kind, &pairs[3..]), Ok(state));
+        assert_eq!(result(connection, &key, state), expected);
+        let into = take(connection, 0, kind, &pairs[..2]).unwrap();
+        let half = take(connection, 0, kind, &pairs[2..]).unwrap();
+        let mut sealed = Vec::new();
+        connection.aggregate_export(half, &mut sealed).unwrap();
+        let half = connection.aggregate_import(&sealed).unwrap();
+        connection.aggregate_combine(into, half).unwrap();
+        assert_eq!(result(connection, &key, into), expected);
+    }
+}
+
+#[test]
+fn a_pair_is_of_numbers_and_comes_to_aggregates_of_pairs_alone() {
+    let engine = engine(false);
+    let (mut connection, _, mut key) = alice_with(&engine, &[Operation::Aggregate]);
+    let (one, text) = (key.int4(1), key.text("x"));
+    let mut taken = |kind, input| take(&mut connection, 0, kind, &[input]);
+    let malformed = Err(Refusal::MalformedRequest);
+    assert_eq!(taken(AggregateKind::Corr, Input::Cell(&one)), malformed);
+    for kind in [AggregateKind::Sum, AggregateKind::Max] {
+        assert_eq!(taken(kind, Input::Pair(&one, &one)), malformed);
+    }
+    assert!(taken(AggregateKind::Corr, Input::Pair(&one, &text)).is_err());
+    assert!(taken(AggregateKind::Corr, Input::Pair(&text, &one)).is_err());
+    let computed = Input::Computed(Program::parse(b"$~", 1).unwrap(), Items::Listed(&[]));
+    assert_eq!(taken(AggregateKind::Corr, computed), malformed);
 }
 
 /// The sum by one request, with the last cells.

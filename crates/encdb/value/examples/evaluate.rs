@@ -98,6 +98,7 @@ fn evaluate(operation: &str, words: &[&str]) -> Result<Option<Value>, ValueError
             return date_trunc(field, &value(words[1], words[2])?).map(Some);
         }
         "aggregate" => return aggregate(words),
+        "pairs" => return pairs(words),
         "to_char" => {
             let format = Format::new(&text(words[2]))?;
             return to_char(&value(words[0], words[1])?, &format).map(|it| it.map(Value::Text));
@@ -212,6 +213,29 @@ fn compared(a: &Value, b: &Value) -> Result<i32, ValueError> {
     } else {
         order as i32
     })
+}
+
+/// The aggregate of pairs of numbers one by one.
+fn pairs(words: &[&str]) -> Result<Option<Value>, ValueError> {
+    let kind = match words[0] {
+        "corr" => AggregateKind::Corr,
+        "covar_pop" => AggregateKind::CovarPop,
+        "covar_samp" => AggregateKind::CovarSamp,
+        "regr_slope" => AggregateKind::RegrSlope,
+        "regr_intercept" => AggregateKind::RegrIntercept,
+        "regr_r2" => AggregateKind::RegrR2,
+        "regr_avgx" => AggregateKind::RegrAvgX,
+        "regr_avgy" => AggregateKind::RegrAvgY,
+        "regr_sxx" => AggregateKind::RegrSxx,
+        "regr_syy" => AggregateKind::RegrSyy,
+        _ => AggregateKind::RegrSxy,
+    };
+    let mut aggregate = Aggregate::new(kind, Type::Float8)?;
+    for pair in words[3..].chunks_exact(2) {
+        let [y, x] = [1, 2].map(|side| Value::parse(ty(words[side]), &text(pair[side - 1])));
+        aggregate.step_pair(&y?, &x?)?;
+    }
+    aggregate.finish()
 }
 
 /// The aggregate of values one by one; and, where PostgreSQL's result does not depend on it, of two

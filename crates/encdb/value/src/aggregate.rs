@@ -3,117 +3,20 @@
 //! States are PostgreSQL's transition values, so that overflow, rounding and scale are its own;
 //! that of integers takes a value without an allocation. NULLs are left out by the caller.
 
+mod kind;
+mod moments;
+mod pairs;
+
 use std::cmp::Ordering;
 
 use crate::decimal::{spread, Decimal, Number, Squares, Sum};
-use crate::{compare, float, Arithmetic, Collate, Type, Value, ValueError};
+use crate::{compare, float, to_double, Arithmetic, Collate, Type, Value, ValueError};
 
-/// The kind of an aggregate. The numbers stand in encoded states.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum AggregateKind {
-    /// `count(x)`
-    Count = 1,
-    /// `sum(x)`
-    Sum = 2,
-    /// `avg(x)`
-    Avg = 3,
-    /// `min(x)`
-    Min = 4,
-    /// `max(x)`
-    Max = 5,
-    /// `var_pop(x)`
-    VarPop = 6,
-    /// `var_samp(x)`, `variance(x)`
-    VarSamp = 7,
-    /// `stddev_pop(x)`
-    StddevPop = 8,
-    /// `stddev_samp(x)`, `stddev(x)`
-    StddevSamp = 9,
-    /// `bool_and(x)`, `every(x)`
-    BoolAnd = 10,
-    /// `bool_or(x)`
-    BoolOr = 11,
-}
+use moments::Moments;
+use pairs::Pairs;
 
-/// The distance of values from their average.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spread {
-    VarPop,
-    VarSamp,
-    StddevPop,
-    StddevSamp,
-}
-
-impl Spread {
-    /// Whether values are a part of all.
-    pub(crate) fn is_of_sample(self) -> bool {
-        matches!(self, Self::VarSamp | Self::StddevSamp)
-    }
-
-    /// Whether it is the root of the other.
-    pub(crate) fn is_root(self) -> bool {
-        matches!(self, Self::StddevPop | Self::StddevSamp)
-    }
-
-    /// Whether so many values have one.
-    pub(crate) fn has_enough(self, count: i64) -> bool {
-        count > i64::from(self.is_of_sample())
-    }
-}
-
-impl AggregateKind {
-    /// Every kind, in the order of the numbers.
-    pub const ALL: [Self; 11] = [
-        Self::Count,
-        Self::Sum,
-        Self::Avg,
-        Self::Min,
-        Self::Max,
-        Self::VarPop,
-        Self::VarSamp,
-        Self::StddevPop,
-        Self::StddevSamp,
-        Self::BoolAnd,
-        Self::BoolOr,
-    ];
-
-    /// The kind of this number.
-    pub fn from_byte(byte: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
-    }
-
-    fn spread(self) -> Option<Spread> {
-        Some(match self {
-            Self::VarPop => Spread::VarPop,
-            Self::VarSamp => Spread::VarSamp,
-            Self::StddevPop => Spread::StddevPop,
-            Self::StddevSamp => Spread::StddevSamp,
-            _ => return None,
-        })
-    }
-
-    /// The type of the result over values of a type, if PostgreSQL has the aggregate.
-    pub fn result_type(self, ty: Type) -> Option<Type> {
-        match (self, ty) {
-            (Self::Count, _) => Some(Type::Int8),
-            (Self::Sum, Type::Int4) => Some(Type::Int8),
-            (Self::Sum, Type::Int8) => Some(Type::Decimal),
-            (Self::Sum, Type::Float4 | Type::Float8 | Type::Decimal) => Some(ty),
-            (Self::Avg, Type::Int4 | Type::Int8 | Type::Decimal) => Some(Type::Decimal),
-            (Self::Avg, Type::Float4 | Type::Float8) => Some(Type::Float8),
-            (Self::Sum | Self::Avg, _) => None,
-            (Self::BoolAnd | Self::BoolOr, Type::Bool) => Some(ty),
-            (Self::BoolAnd | Self::BoolOr, _) => None,
-            (Self::VarPop | Self::VarSamp | Self::StddevPop | Self::StddevSamp, _) => {
-                Self::Avg.result_type(ty)
-            }
-            // PostgreSQL has them of bytea since version 18.
-            (Self::Min | Self::Max, Type::Bool | Type::Uuid) => None,
-            (Self::Min | Self::Max, _) => Some(ty),
-        }
-    }
-}
+pub use kind::AggregateKind;
+pub(crate) use kind::Spread;
 
 /// The state of one aggregate over values of one type.
 pub struct Aggregate {
@@ -143,6 +46,8 @@ enum State {
         squares: i128,
     },
     Squares(Squares),
+    /// Two numbers of each row
+    Pairs(Pairs),
     Truth(Option<bool>),
     Extreme(Option<Value>),
 }
@@ -151,6 +56,10 @@ impl Aggregate {
     /// The empty state, if PostgreSQL has this aggregate of this type.
     pub fn new(kind: AggregateKind, ty: Type) -> Result<Self, ValueError> {
         kind.result_type(ty).ok_or(ValueError::NoFunction(ty))?;
+        if kind.takes_pairs() {
+            let (ty, state) = (Type::Float8, State::Pairs(Pairs::default()));
+            return Ok(Self { kind, ty, state });
+        }
         let state = match (kind, ty) {
             (AggregateKind::Count, _) => State::Count(0),
             (AggregateKind::Min | AggregateKind::Max, _) => State::Extreme(None),
@@ -236,6 +145,14 @@ impl Aggregate {
         Ok(())
     }
 
+    /// Takes the two numbers of one row, which have any types of numbers.
+    pub fn step_pair(&mut self, y: &Value, x: &Value) -> Result<(), ValueError> {
+        match &mut self.state {
+            State::Pairs(pairs) => pairs.add(to_double(y)?, to_double(x)?),
+            _ => Err(ValueError::Undefined(y.ty(), x.ty())),
+        }
+    }
+
     /// Takes what another state of the same kind and type has taken.
     pub fn combine(&mut self, other: &Self, collation: &dyn Collate) -> Result<(), ValueError> {
         if (self.kind, self.ty) != (other.kind, other.ty) {
@@ -277,6 +194,7 @@ impl Aggregate {
                 *squares = squares.checked_add(*q).ok_or(range)?;
             }
             (State::Squares(ours), State::Squares(theirs)) => ours.combine(theirs),
+            (State::Pairs(ours), State::Pairs(theirs)) => ours.combine(theirs)?,
             (State::Truth(ours), State::Truth(Some(value))) => take_truth(self.kind, ours, *value),
             (State::Extreme(ours), State::Extreme(Some(value))) => {
                 take_better(self.kind, ours, value, collation)?;
@@ -311,6 +229,7 @@ impl Aggregate {
                 Some(of) => squares.result(of)?.map(Value::Decimal),
                 None => None,
             },
+            State::Pairs(pairs) => pairs.result(self.kind).map(Value::Float8),
             State::Truth(truth) => truth.map(Value::Bool),
             State::Extreme(extreme) => extreme.as_ref().map(Value::duplicate),
         })
@@ -385,6 +304,7 @@ impl Aggregate {
                 into.extend_from_slice(&squares.to_le_bytes());
             }
             State::Squares(squares) => squares.encode(into),
+            State::Pairs(pairs) => into.extend(pairs.to_bytes()),
             State::Truth(truth) => into.extend(truth.iter().map(|truth| u8::from(*truth))),
             State::Extreme(extreme) => {
                 into.push(u8::from(extreme.is_some()));
@@ -445,6 +365,7 @@ impl State {
                 *squares = i128::from_le_bytes(rest.try_into().ok()?);
             }
             Self::Squares(squares) => *squares = Squares::decode(bytes)?,
+            Self::Pairs(pairs) => *pairs = Pairs::from_bytes(bytes.try_into().ok()?),
             Self::Truth(truth) => {
                 *truth = match bytes {
                     [] => None,
@@ -506,67 +427,4 @@ fn take_better(
         *extreme = Some(value.duplicate());
     }
     Ok(())
-}
-
-/// PostgreSQL's state of averages and variances of floats. Of an average the sum of squares decides
-/// about overflow alone.
-#[derive(Default)]
-struct Moments {
-    n: f64,
-    sx: f64,
-    sxx: f64,
-}
-
-impl Moments {
-    /// float8_accum
-    fn add(&mut self, value: f64) -> Result<(), ValueError> {
-        let (n, sx) = (self.n + 1.0, self.sx + value);
-        if self.n > 0.0 {
-            let deviation = value * n - sx;
-            self.sxx += deviation * deviation / (n * self.n);
-            if sx.is_infinite() || self.sxx.is_infinite() {
-                if !self.sx.is_infinite() && !value.is_infinite() {
-                    return Err(ValueError::Overflow);
-                }
-                self.sxx = f64::NAN;
-            }
-        } else if !value.is_finite() {
-            self.sxx = f64::NAN;
-        }
-        (self.n, self.sx) = (n, sx);
-        Ok(())
-    }
-
-    /// float8_combine
-    fn combine(&mut self, other: &Self) -> Result<(), ValueError> {
-        if other.n == 0.0 {
-            return Ok(());
-        }
-        if self.n == 0.0 {
-            (self.n, self.sx, self.sxx) = (other.n, other.sx, other.sxx);
-            return Ok(());
-        }
-        let n = self.n + other.n;
-        let sx = float::arithmetic(Arithmetic::Add, self.sx, other.sx)?;
-        let distance = self.sx / self.n - other.sx / other.n;
-        let sxx = self.sxx + other.sxx + self.n * other.n * distance * distance / n;
-        if sxx.is_infinite() && !self.sxx.is_infinite() && !other.sxx.is_infinite() {
-            return Err(ValueError::Overflow);
-        }
-        (self.n, self.sx, self.sxx) = (n, sx, sxx);
-        Ok(())
-    }
-
-    fn spread(&self, of: Spread) -> Option<f64> {
-        let others = self.n - f64::from(u8::from(of.is_of_sample()));
-        let variance = (others > 0.0).then(|| self.sxx / others)?;
-        Some(match of.is_root() {
-            true => variance.sqrt(),
-            false => variance,
-        })
-    }
-
-    fn average(&self) -> Option<f64> {
-        (self.n != 0.0).then(|| self.sx / self.n)
-    }
 }

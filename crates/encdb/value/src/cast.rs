@@ -30,6 +30,18 @@ pub fn cast_in(value: &Value, to: Type, zone: &dyn Zone) -> Result<Value, ValueE
     }
 }
 
+/// The number as a double, as PostgreSQL casts it by itself for its functions of doubles.
+pub(crate) fn to_double(value: &Value) -> Result<f64, ValueError> {
+    match value {
+        Value::Float8(value) => Ok(*value),
+        _ if !value.ty().is_number() => Err(ValueError::NoFunction(value.ty())),
+        _ => match cast(value, Type::Float8)? {
+            Value::Float8(value) => Ok(value),
+            other => Err(ValueError::NoCast(other.ty(), Type::Float8)),
+        },
+    }
+}
+
 fn from_integer(value: i64, from: Type, to: Type) -> Result<Value, ValueError> {
     match to {
         Type::Int4 => i32::try_from(value)

@@ -43,6 +43,7 @@ mod value;
 
 pub use aggregate::{Aggregate, AggregateKind};
 pub use arithmetic::{absolute, arithmetic, negate};
+use cast::to_double;
 pub use cast::{cast, cast_in};
 pub use collate::{Class, Collate, C};
 pub use compare::{compare, hash_bytes, order_prefix};

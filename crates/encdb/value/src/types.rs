@@ -52,6 +52,14 @@ impl Type {
         Self::ALL.into_iter().find(|ty| *ty as u8 == byte)
     }
 
+    /// Whether its values are numbers.
+    pub fn is_number(self) -> bool {
+        matches!(
+            self,
+            Self::Int4 | Self::Int8 | Self::Float4 | Self::Float8 | Self::Decimal
+        )
+    }
+
     /// Returns PostgreSQL's name of the type: `double precision`.
     pub fn name(self) -> &'static str {
         match self {

@@ -266,7 +266,11 @@ proptest! {
         for (index, text) in texts.iter().enumerate() {
             if let Ok(value) = Value::parse(ty, text) {
                 let half = &mut halves[usize::from(index >= texts.len() / 2)];
-                if whole.step(&value, &C).is_err() || half.step(&value, &C).is_err() {
+                let step = |aggregate: &mut Aggregate| match kind.takes_pairs() {
+                    true => aggregate.step_pair(&value, &value),
+                    false => aggregate.step(&value, &C),
+                };
+                if step(&mut whole).is_err() || step(half).is_err() {
                     return Ok(());
                 }
             }
@@ -274,12 +278,16 @@ proptest! {
         let mut state = Vec::new();
         halves[1].encode(&mut state);
         let second = Aggregate::decode(&state).expect("a state");
-        halves[0].combine(&second, &C).expect("of one kind");
+        let combined = halves[0].combine(&second, &C);
+        if kind.takes_pairs() && combined == Err(ValueError::Overflow) {
+            return Ok(());
+        }
+        combined.expect("of one kind");
         let [first, _] = &halves;
         let print = |aggregate: &Aggregate| {
             aggregate.finish().map(|value| value.map(|value| value.to_text()))
         };
-        if !matches!(ty, Type::Float4 | Type::Float8) {
+        if !matches!(ty, Type::Float4 | Type::Float8) && !kind.takes_pairs() {
             prop_assert_eq!(print(first), print(&whole));
         }
         for len in 0..state.len() {

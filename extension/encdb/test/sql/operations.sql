@@ -164,6 +164,11 @@ SELECT part, sum(i) = encdb.decrypt(sum(ei)) AND avg(i) = encdb.decrypt(avg(ei))
     sum(n) = encdb.decrypt(sum(en)) AND avg(n) = encdb.decrypt(avg(en)) AS numeric,
     min(n) = encdb.decrypt(min(en)) AND max(n) = encdb.decrypt(max(en)) AS extremes
   FROM numbers GROUP BY part ORDER BY part;
+-- Aggregates of two numbers
+SELECT part, corr(i, n) = encdb.decrypt(corr(ei, en)) AND regr_slope(s, l) = encdb.decrypt(regr_slope(es, el)) AS slopes,
+    regr_intercept(d, i) = encdb.decrypt(regr_intercept(ed, ei)) AND covar_samp(l, n) = encdb.decrypt(covar_samp(el, en)) AS others,
+    regr_count(ei, ed) FILTER (WHERE i < 10) AS count
+  FROM numbers GROUP BY part ORDER BY part;
 -- PostgreSQL has them of bytea since 18
 SELECT encdb.decrypt(min(b)), encdb.decrypt(max(b)) FROM (VALUES (encdb.enc_bytea_encrypt('\x02')), (encdb.enc_bytea_encrypt('\x0101')), (NULL)) v(b);
 SELECT sum(ei) IS NULL AS none, encdb.decrypt(sum(ei)) FROM numbers WHERE i < 0;

@@ -33,6 +33,20 @@ const SPREADS: [&str; 6] = [
     "stddev_samp",
     "stddev",
 ];
+/// Aggregates of two numbers that give a double.
+const OF_PAIRS: [&str; 11] = [
+    "corr",
+    "covar_pop",
+    "covar_samp",
+    "regr_slope",
+    "regr_intercept",
+    "regr_r2",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_sxx",
+    "regr_syy",
+    "regr_sxy",
+];
 /// Functions and aggregates that give cells of the type of their first argument.
 const SAME_TYPE: [&str; 27] = [
     "like_escape",
@@ -270,7 +284,7 @@ fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
         .collect();
     let name = builtin_name(call);
     match (name, kinds.as_slice()) {
-        ("count", _) => return Kind::Plain,
+        ("count" | "regr_count", _) => return Kind::Plain,
         (_, [_, Kind::Cell(time)] | [Kind::Cell(time), _]) if of_time(name, time).is_some() => {
             return of_time(name, time).map_or(Kind::Unknown, Kind::Cell);
         }
@@ -311,6 +325,7 @@ fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
         }
         ("round" | "trunc" | "ceil" | "ceiling" | "floor", _) => to(Type::Float8),
         ("bool_and" | "bool_or" | "every", Some(Type::Bool)) => to(Type::Bool),
+        (name, Some(ty)) if OF_PAIRS.contains(&name) && ty.is_number() => to(Type::Float8),
         (name, Some(ty)) if SPREADS.contains(&name) => to(match ty {
             Type::Float4 | Type::Float8 => Type::Float8,
             _ => Type::Decimal,

@@ -19,7 +19,8 @@ pub struct Batch<'a> {
     /// A byte for each value: 0 is a cell as it is, another one the number of a program, from 1 on.
     /// Empty if all are cells.
     pub shape: &'a [u8],
-    /// The cells of the first value, then those of the second, and so on; none is NULL.
+    /// The cells of the first value, then those of the second, and so on; none is NULL. An aggregate
+    /// of two numbers has pairs of cells.
     pub cells: Items<'a>,
 }
 
@@ -30,6 +31,8 @@ pub enum Input<'a> {
     Cell(&'a [u8]),
     /// The result of a program for cells.
     Computed(Program<'a>, Items<'a>),
+    /// The values of two cells, for an aggregate of two numbers.
+    Pair(&'a [u8], &'a [u8]),
 }
 
 impl<'a> From<&'a [u8]> for Input<'a> {
@@ -53,9 +56,14 @@ impl<'a> Batch<'a> {
     /// The number of values.
     pub fn len(&self) -> usize {
         match self.shape {
-            [] => self.cells.len(),
+            [] => self.cells.len() / self.width(),
             shape => shape.len(),
         }
+    }
+
+    /// The number of cells that a value has which is no program's.
+    fn width(&self) -> usize {
+        1 + usize::from(self.kind.takes_pairs())
     }
 
     /// Whether there are none.
@@ -76,9 +84,11 @@ impl<'a> Batch<'a> {
             programs,
             shape: self.shape,
             cells: self.cells,
+            width: self.width(),
         };
         let is_whole = match self.shape {
-            [] => inputs.programs.is_empty(),
+            [] => inputs.programs.is_empty() && self.cells.len().is_multiple_of(inputs.width),
+            _ if self.kind.takes_pairs() => false,
             shape => {
                 let mut walked = inputs.clone();
                 walked.by_ref().count() == shape.len() && walked.cells.is_empty()
@@ -96,13 +106,15 @@ pub struct Inputs<'a> {
     /// Empty if all are cells.
     shape: &'a [u8],
     cells: Items<'a>,
+    /// 1, or 2 for pairs.
+    width: usize,
 }
 
 impl Inputs<'_> {
     /// The number of values that are left.
     pub fn len(&self) -> usize {
         match self.programs.is_empty() {
-            true => self.cells.len(),
+            true => self.cells.len() / self.width,
             false => self.shape.len(),
         }
     }
@@ -124,10 +136,13 @@ impl<'a> Iterator for Inputs<'a> {
             }
             self.shape = rest;
         }
-        let taken = self.cells.take(program.map_or(1, Program::row)).ok()?;
+        let taken = self.cells.take(program.map_or(self.width, Program::row));
+        let (taken, width) = (taken.ok()?, self.width);
+        let mut cells = taken.iter();
         match program {
             Some(program) => Some(Input::Computed(program, taken)),
-            None => taken.iter().next().map(Input::Cell),
+            None if width == 2 => Some(Input::Pair(cells.next()?, cells.next()?)),
+            None => cells.next().map(Input::Cell),
         }
     }
 }

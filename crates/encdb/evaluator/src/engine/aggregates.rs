@@ -47,6 +47,9 @@ const MAX_BYTES: usize = 64 << 20;
 /// The bytes that a state takes beside [`State::bytes`]: itself, and its part of the map.
 const EACH: usize = size_of::<State>() + 48;
 
+/// The origins whose use was allowed last, of one cell twice, and the permit.
+type Allowed = ([Origin; 2], Permit);
+
 struct State {
     kind: AggregateKind,
     sum: Sum,
@@ -193,8 +196,11 @@ impl Connection {
         kind: AggregateKind,
         collation: CollationId,
         cell: &[u8],
-        asked: &mut Option<(Origin, Permit)>,
+        asked: &mut Option<Allowed>,
     ) -> Result<(), Refusal> {
+        if kind.takes_pairs() {
+            return Err(Refusal::MalformedRequest);
+        }
         // A scan would push all else out of the cache: what is not there is not put there.
         let anew;
         let opened = match self.cells.find(cell) {
@@ -205,7 +211,7 @@ impl Connection {
             }
         };
         let origin = opened.origin();
-        let permit = self.access.permit_of(state, kind, opened, asked)?;
+        let permit = self.access.permit_of(state, kind, [origin; 2], asked)?;
         if is_extreme(kind) {
             self.access.counts.cell(Asked::Ranked, origin.key);
         }
@@ -371,20 +377,24 @@ impl Access {
         }
     }
 
-    /// Asks whether a value may come into a state; `asked` is whose use was allowed before in this
-    /// request, so that a batch is one use of a grant.
+    /// Asks whether a value may come into a state, or a pair of two. `asked` is what was allowed
+    /// before in this request, so that a batch is one use of a grant.
     fn permit_of<'p>(
         &mut self,
         state: &Option<State>,
         kind: AggregateKind,
-        opened: &Opened,
-        asked: &'p mut Option<(Origin, Permit)>,
+        origins: [Origin; 2],
+        asked: &'p mut Option<Allowed>,
     ) -> Result<&'p Permit, Refusal> {
-        let origin = opened.origin();
-        if !matches!(asked, Some((before, _)) if *before == origin) {
+        if !matches!(asked, Some((before, _)) if *before == origins) {
             let met = state.as_ref().map_or(&[][..], |state| &state.origins);
-            let met = [met, &[origin]].concat();
-            *asked = Some((origin, self.may_aggregate(kind, &met)?));
+            let mut met = met.to_vec();
+            for origin in origins {
+                if !met.contains(&origin) {
+                    met.push(origin);
+                }
+            }
+            *asked = Some((origins, self.may_aggregate(kind, &met)?));
         }
         match asked {
             Some((_, permit)) => Ok(permit),

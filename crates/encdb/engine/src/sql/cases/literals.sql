@@ -144,6 +144,9 @@ UPDATE person SET name = replace('a-b', '-', nick) || split_part(name, nick, 2) 
 SELECT sum(paid * (1 - paid)), sum(paid * (1 - paid) * (1 + paid)), avg(paid / 7.0) FROM person
 -- SELECT sum(paid * ('<p:numeric:1>' - paid)), sum(paid * ('<p:numeric:1>' - paid) * ('<p:numeric:1>' + paid)), avg(paid / '<p:numeric:7.0>') FROM person
 
+SELECT id FROM person GROUP BY id HAVING corr(paid, age) > 0.5 AND regr_count(paid, age) > 3 AND regr_sxy(age, paid) < 7
+-- SELECT id FROM person GROUP BY id HAVING corr(paid, age) > '<p:double precision:0.5>' AND regr_count(paid, age) > 3 AND regr_sxy(age, paid) < '<a:double precision:7>'
+
 SELECT concat_ws(' ', name, name), concat(name, ' ', $1), string_agg(name, ', ' ORDER BY id) FROM person GROUP BY name
 -- SELECT concat_ws('<n:text: >', name, name), concat(name, '<n:text: >', $1), string_agg(name, '<n:text:, >' ORDER BY id) FROM person GROUP BY name
 

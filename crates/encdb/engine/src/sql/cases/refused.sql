@@ -592,3 +592,7 @@ SELECT count(*) OVER (ORDER BY age, age RANGE 'xyzzy' PRECEDING) FROM person
 SELECT count(*) OVER (ORDER BY born - $1 RANGE 'xyzzy' PRECEDING) FROM person
 
 SELECT count(*) OVER (ORDER BY born RANGE 'xyzzy'::int PRECEDING) FROM person
+
+SELECT corr(age, 'xyzzy') FROM person
+
+SELECT regr_count(age, 'xyzzy') FROM person

@@ -1,13 +1,12 @@
 //! The values that come into a state: cells, and what programs make of some.
 
 use pgseal_evaluator_proto::{Input, Items, Program, Refusal};
-use pgseal_value::{AggregateKind, C};
+use pgseal_value::{Aggregate, AggregateKind, C};
 
-use super::{is_extreme, State};
+use super::{is_extreme, Allowed, State, Sum};
 use crate::engine::ahead;
 use crate::engine::cache::Opened;
 use crate::engine::expressions::Made;
-use crate::engine::permit::{Origin, Permit};
 use crate::engine::texts::Growth;
 use crate::engine::{CollationId, Connection};
 
@@ -35,6 +34,9 @@ impl Connection {
                         let made = (program, operands);
                         self.step_computed(state, (kind, collation), made, &mut asked)?;
                     }
+                    Input::Pair(y, x) => {
+                        self.step_pair(state, (kind, collation), [y, x], &mut asked)?;
+                    }
                 }
             }
         }
@@ -49,7 +51,7 @@ impl Connection {
     pub(super) fn keep_same<'c>(&mut self, inputs: impl Iterator<Item = Input<'c>>) {
         let mut computed = inputs.filter_map(|input| match input {
             Input::Computed(program, operands) => Some((program, operands)),
-            Input::Cell(_) => None,
+            Input::Cell(_) | Input::Pair(..) => None,
         });
         let (Some((program, operands)), Some((other, others))) = (computed.next(), computed.next())
         else {
@@ -76,9 +78,9 @@ impl Connection {
         state: &mut Option<State>,
         (kind, collation): (AggregateKind, CollationId),
         (program, operands): (Program<'_>, Items<'_>),
-        asked: &mut Option<(Origin, Permit)>,
+        asked: &mut Option<Allowed>,
     ) -> Result<(), Refusal> {
-        if is_extreme(kind) {
+        if is_extreme(kind) || kind.takes_pairs() {
             return Err(Refusal::MalformedRequest);
         }
         self.growth = Growth::of_request();
@@ -90,7 +92,8 @@ impl Connection {
             key,
             derived: true,
         };
-        let permit = self.access.permit_of(state, kind, &opened, asked)?;
+        let origins = [opened.origin(); 2];
+        let permit = self.access.permit_of(state, kind, origins, asked)?;
         match state {
             Some(state) => state.take_in(&C, &[], &opened, permit),
             None => {
@@ -99,22 +102,67 @@ impl Connection {
             }
         }
     }
+
+    /// Takes the numbers of two cells in.
+    fn step_pair(
+        &mut self,
+        state: &mut Option<State>,
+        (kind, collation): (AggregateKind, CollationId),
+        [y, x]: [&[u8]; 2],
+        asked: &mut Option<Allowed>,
+    ) -> Result<(), Refusal> {
+        if !kind.takes_pairs() {
+            return Err(Refusal::MalformedRequest);
+        }
+        let (y, x) = (self.open_of_pair(y)?, self.open_of_pair(x)?);
+        let origins = [y.origin(), x.origin()];
+        let permit = self.access.permit_of(state, kind, origins, asked)?;
+        let (y, x) = (y.value.read(permit), x.value.read(permit));
+        let state = match state {
+            Some(state) => state,
+            None => state.insert(State {
+                kind,
+                sum: Sum::Whole(Aggregate::new(kind, y.ty())?),
+                origins: Vec::new(),
+                collation,
+            }),
+        };
+        origins.into_iter().for_each(|origin| state.meet(origin));
+        match &mut state.sum {
+            Sum::Whole(sum) => Ok(sum.step_pair(y, x)?),
+            Sum::Extreme(..) => Err(Refusal::MalformedRequest),
+        }
+    }
+
+    /// Returns the opened cell, which stays where it is if it is in the cache.
+    fn open_of_pair(&mut self, cell: &[u8]) -> Result<Opened, Refusal> {
+        let Some(at) = self.cells.find(cell) else {
+            return self.cells.decrypt(&self.access.view, cell);
+        };
+        let opened = self.cells.at(at);
+        Ok(Opened {
+            value: opened.value.duplicate(),
+            ..*opened
+        })
+    }
 }
 
 /// Returns the cells of a value.
 fn cells_of(input: Input<'_>) -> impl Iterator<Item = &[u8]> {
-    let (cell, operands) = match input {
-        Input::Cell(cell) => (Some(cell), None),
-        Input::Computed(_, operands) => (None, Some(operands)),
+    let (cell, other, operands) = match input {
+        Input::Cell(cell) => (Some(cell), None, None),
+        Input::Computed(_, operands) => (None, None, Some(operands)),
+        Input::Pair(y, x) => (Some(y), Some(x), None),
     };
     let operands = operands.into_iter().flat_map(|operands| operands.iter());
-    cell.into_iter().chain(operands)
+    cell.into_iter().chain(other).chain(operands)
 }
 
 /// Returns the number of values like the first one whose cells are opened side by side.
 fn rows_ahead(first: Option<Input<'_>>) -> usize {
     match first {
         Some(Input::Computed(_, operands)) => ahead::rows(operands.len()),
+        Some(Input::Pair(..)) => ahead::rows(2),
         _ => ahead::MOST,
     }
 }
