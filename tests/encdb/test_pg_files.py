@@ -46,7 +46,7 @@ MISSING = re.compile(r"function ([\w.]+)\((.*)\) does not exist|operator does no
 OFFERED = set("= <> < <= > >= + - * / || ~~ !~~ ~~* !~~* ~ ~* !~ !~* abs length char_length lower upper substring substr extract sum avg min max % ^ mod power "
               "initcap left right reverse repeat lpad rpad btrim ltrim rtrim position strpos replace split_part starts_with "
               "round trunc ceil ceiling floor date_part date_trunc to_char similar_to_escape stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp regr_slope regr_intercept regr_r2 regr_count regr_avgx regr_avgy "
-              "regr_sxx regr_syy regr_sxy bool_and bool_or every string_agg concat concat_ws".split())
+              "regr_sxx regr_syy regr_sxy percentile_cont percentile_disc mode bool_and bool_or every string_agg concat concat_ws".split())
 # There is no interval.
 NOT_OFFERED = [["enc_timestamp", "-", "enc_timestamp"], ["enc_timestamptz", "-", "enc_timestamptz"],
                # The number of decimals is plain.

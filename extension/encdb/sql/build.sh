@@ -158,6 +158,14 @@ pairs() {
     done
 }
 
+percentiles() {
+    local name
+    cat percentiles.sql
+    while read -r name _; do
+        fill percentile.sql.in name "$name"
+    done < <(rows aggregates)
+}
+
 casts() {
     local from to context volatility
     printf '\n-- Casts\n\n'
@@ -196,6 +204,7 @@ frames
 aggregates
 statistics
 pairs
+percentiles
 casts
 refused
 cat text.sql tokens.sql det.sql computed.sql

@@ -31,7 +31,7 @@ mod wire;
 pub use filter::{Comparison, Condition, Filter, FilterOperand, FilterProgram, FilterScope};
 pub use items::{Items, KeyRow};
 pub use plain::{Plain, Prefix};
-pub use program::{PlainText, Program, Step, StepZone, TextArgument, TextStep};
+pub use program::{PlainText, Program, Step, StepFraction, StepZone, TextArgument, TextStep};
 pub use refusal::{Refusal, Report};
 pub use request::{
     counts_of, AggregateRequest, AttachAs, Batch, Collation, ComparisonRequest, ConversionRequest,

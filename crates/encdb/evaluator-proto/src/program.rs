@@ -16,7 +16,7 @@ mod text;
 use pgseal_value::{Arithmetic, Field, Limit, Rounding, Type};
 
 use crate::Malformed;
-pub use number::StepZone;
+pub use number::{StepFraction, StepZone};
 pub use text::{PlainText, TextArgument, TextStep};
 
 /// Operands of a program at most: PostgreSQL's functions have 100 arguments. The extension's header
@@ -40,6 +40,8 @@ pub enum Step<'a> {
     Operand,
     /// Takes two values and gives the operator's result.
     Arithmetic(Arithmetic),
+    /// Takes two numbers and gives the double that is so far on the way from the first one.
+    Between(StepFraction),
     /// `||`
     Concat,
     /// Takes one value: `-x`.
@@ -118,7 +120,7 @@ impl<'a> Step<'a> {
     fn takes(self) -> usize {
         match self {
             Self::Operand => 0,
-            Self::Arithmetic(_) | Self::Concat => 2,
+            Self::Arithmetic(_) | Self::Between(_) | Self::Concat => 2,
             Self::Negate | Self::Absolute | Self::Length | Self::Extract(_) | Self::Cast(_) => 1,
             Self::Round(_)
             | Self::DatePart(_)
@@ -214,6 +216,8 @@ mod tests {
             ("$(M\"YYYY-MM %22T%22\")", 1),
             ("$(O-3600)(ZAmerica/Sao_Paulo)(Z<-03>+3)", 1),
             ("$(V200)(W10485760)(N1000,-1000)", 1),
+            ("$$(L0)", 2),
+            ("$$(L4607182418800017408)", 2),
         ] {
             let program = Program::parse(bytes.as_bytes(), operands).map(Program::bytes);
             assert_eq!(program, Ok(bytes.as_bytes()));
@@ -251,6 +255,13 @@ mod tests {
             ("$(D3)", 1),
             ("$(D$)", 1),
             ("$(D11)", 1),
+            // Of one value; and fractions that are none: above 1, below 0, NaN, and what is no number.
+            ("$(L0)", 1),
+            ("$$(L4607182418800017409)", 2),
+            ("$$(L13830554455654793216)", 2),
+            ("$$(L9221120237041090560)", 2),
+            ("$$(L)", 2),
+            ("$$(L0.5)", 2),
         ] {
             assert_eq!(
                 Program::parse(bytes.as_bytes(), operands),

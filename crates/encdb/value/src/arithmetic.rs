@@ -3,7 +3,9 @@
 //! Mixed operands meet as PostgreSQL's parser lets them: int4 < int8 < numeric, all of them with
 //! floats in double precision. Dates take and give numbers of days.
 
-use crate::{cast, datetime, decimal, float, integer, Arithmetic, Type, Value, ValueError};
+use crate::{
+    cast, datetime, decimal, float, integer, to_double, Arithmetic, Type, Value, ValueError,
+};
 
 /// The operator's result, in the type that PostgreSQL gives it.
 #[inline]
@@ -25,6 +27,16 @@ pub fn arithmetic(op: Arithmetic, a: &Value, b: &Value) -> Result<Value, ValueEr
         (Value::Decimal(a), Value::Decimal(b)) => decimal::arithmetic(op, a, b).map(Value::Decimal),
         _ => mixed(op, a, b),
     }
+}
+
+/// The double that is so far on the way from one number to another: the first one at 0. It may be
+/// infinite or NaN, as in `percentile_cont`.
+pub fn between(first: &Value, second: &Value, fraction: f64) -> Result<Value, ValueError> {
+    let (first, second) = (to_double(first)?, to_double(second)?);
+    Ok(Value::Float8(match fraction == 0.0 {
+        true => first,
+        false => first + fraction * (second - first),
+    }))
 }
 
 /// Operands that have to be made alike first, and dates.

@@ -42,7 +42,7 @@ mod types;
 mod value;
 
 pub use aggregate::{Aggregate, AggregateKind};
-pub use arithmetic::{absolute, arithmetic, negate};
+pub use arithmetic::{absolute, arithmetic, between, negate};
 use cast::to_double;
 pub use cast::{cast, cast_in};
 pub use collate::{Class, Collate, C};

@@ -169,6 +169,10 @@ SELECT part, corr(i, n) = encdb.decrypt(corr(ei, en)) AND regr_slope(s, l) = enc
     regr_intercept(d, i) = encdb.decrypt(regr_intercept(ed, ei)) AND covar_samp(l, n) = encdb.decrypt(covar_samp(el, en)) AS others,
     regr_count(ei, ed) FILTER (WHERE i < 10) AS count
   FROM numbers GROUP BY part ORDER BY part;
+-- Percentiles
+SELECT encdb.decrypt(percentile_cont(0.3) WITHIN GROUP (ORDER BY ei)) AS between, encdb.decrypt(percentile_disc(0.3) WITHIN GROUP (ORDER BY en DESC)) AS place,
+    encdb.decrypt((percentile_cont('{0,0.5}'::float8[]) WITHIN GROUP (ORDER BY ed))[2]) AS middle,
+    rank(encdb.enc_int4_encrypt(7)) WITHIN GROUP (ORDER BY ei) AS rank FROM numbers;
 -- PostgreSQL has them of bytea since 18
 SELECT encdb.decrypt(min(b)), encdb.decrypt(max(b)) FROM (VALUES (encdb.enc_bytea_encrypt('\x02')), (encdb.enc_bytea_encrypt('\x0101')), (NULL)) v(b);
 SELECT sum(ei) IS NULL AS none, encdb.decrypt(sum(ei)) FROM numbers WHERE i < 0;

@@ -8,6 +8,7 @@ use pgseal_value::{Field, Format, NamedZone};
 use super::calls::{builtin_name, is_own, OF_TEXT};
 use super::code;
 use super::expression::Met;
+use super::fraction::has_fractions;
 use super::kind::{common_of, kind_of};
 use super::parts::{has_open, has_plain};
 use super::scope::{last_name, Kind, Scope};
@@ -58,7 +59,7 @@ impl Rewriter<'_> {
     /// Goes through the order, the filter and the window of an aggregate.
     fn aggregate(&mut self, call: &mut FuncCall, scope: &Scope<'_>) -> Result<(), Refusal> {
         let is_encrypted = common_of(&call.agg_order, scope).is_encrypted();
-        let compares = call.agg_within_group && is_encrypted;
+        let compares = call.agg_within_group && is_encrypted && !has_fractions(call);
         if compares && call.args.iter().any(|it| has_open(it, scope)) {
             return Err(Refusal::Undecided(
                 "an argument of an aggregate within a group",
@@ -81,6 +82,9 @@ impl Rewriter<'_> {
             let what =
                 "an argument of a function of encdb, or of one that works with encrypted values";
             return self.nothing_open(&mut call.args, what, scope);
+        }
+        if has_fractions(call) {
+            return self.anchored(|this| this.walk_all(&mut call.args, scope));
         }
         match (
             kind_of(call.args.first(), scope),

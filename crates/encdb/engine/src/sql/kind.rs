@@ -11,6 +11,7 @@ use pgseal_client::Type;
 
 use super::calls::{builtin_name, is_own};
 use super::constant::computed_type;
+use super::fraction::has_one_fraction;
 use super::literal::Cast;
 use super::output::output_of;
 use super::parts::{has_open, parts_of};
@@ -299,6 +300,12 @@ fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
         _ => {}
     }
     let order = common_of(&call.agg_order, scope);
+    if let (Kind::Cell(cells), true) = (sorted(call, scope), has_one_fraction(call)) {
+        return Kind::Cell(match name {
+            "percentile_cont" => cells.of(Type::Float8),
+            _ => cells,
+        });
+    }
     let within = call.agg_within_group && order != Kind::Plain;
     let unknown = || Kind::computed(kinds.iter().cloned().chain([Kind::Unknown, order]));
     if scope.catalog().is_mixed(last_name(&call.funcname)) || within {
@@ -334,6 +341,16 @@ fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
         ("avg", Some(Type::Float4)) => to(Type::Float8),
         ("sum" | "avg", Some(ty)) => to(ty),
         _ => unknown(),
+    }
+}
+
+/// Returns the kind of what an aggregate sorts, if it is one expression.
+fn sorted(call: &FuncCall, scope: &Scope<'_>) -> Kind {
+    match call.agg_order.as_slice() {
+        [Node {
+            node: Some(NodeEnum::SortBy(sort)),
+        }] => kind_of(sort.node.as_deref(), scope),
+        _ => Kind::Unknown,
     }
 }
 

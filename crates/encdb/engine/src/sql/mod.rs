@@ -15,6 +15,7 @@ mod constant;
 mod copy;
 mod expression;
 mod folding;
+mod fraction;
 mod function;
 mod glance;
 mod interval;

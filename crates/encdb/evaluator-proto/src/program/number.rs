@@ -16,8 +16,26 @@ pub enum StepZone<'a> {
     Named(&'a str),
 }
 
+/// A fraction from 0 to 1: the bits of its double, so that two are equal if their bits are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepFraction(u64);
+
+impl StepFraction {
+    /// Returns the fraction of these bits, if they are one.
+    fn from_bits(bits: u64) -> Option<Self> {
+        let is_fraction = (0.0..=1.0).contains(&f64::from_bits(bits));
+        is_fraction.then_some(Self(bits))
+    }
+
+    /// Returns the fraction.
+    pub fn value(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+}
+
 /// Reads a letter and its argument:
 ///
+/// - `(L4602678819172646912)` is the double between two numbers, by the bits of the double 0.5;
 /// - `(R2)` is `round(x, 2)`, `(T)` `trunc(x)`, `(C)` `ceil(x)`, `(F)` `floor(x)`;
 /// - `(D)` and `(P)` with the step of a field are `date_trunc(field, x)` and `date_part(field, x)`;
 /// - `(M"YYYY")` is `to_char(x, 'YYYY')`;
@@ -39,6 +57,10 @@ pub(super) fn parse(call: &[u8]) -> Option<Step<'_>> {
             [step] => Step::DatePart(field(*step)?),
             _ => return None,
         },
+        b'L' => {
+            let bits = std::str::from_utf8(argument).ok()?.parse().ok()?;
+            Step::Between(StepFraction::from_bits(bits)?)
+        }
         b'M' => Step::ToChar(PlainText::parse(std::str::from_utf8(argument).ok()?)?),
         b'O' => {
             let east = number(argument).filter(|east| OFFSETS.contains(east))?;

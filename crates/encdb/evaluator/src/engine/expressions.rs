@@ -109,6 +109,11 @@ impl Connection {
                         pgseal_value::arithmetic(op, a, b)
                     })?
                 }
+                Step::Between(fraction) => {
+                    self.take_both(Operation::Arithmetic, &mut stack, |a, b| {
+                        pgseal_value::between(a, b, fraction.value())
+                    })?
+                }
                 Step::Concat => {
                     self.take_both(Operation::Text, &mut stack, pgseal_value::concat)?
                 }
@@ -125,9 +130,12 @@ impl Connection {
                     pgseal_value::extract(field, value)
                 })?,
                 Step::DatePart(field) => {
-                    self.take_one(Operation::Extract, &mut stack, |value| {
-                        pgseal_value::date_part(field, value)
-                    })?
+                    let part = |value: &_| pgseal_value::date_part(field, value);
+                    self.take_one(Operation::Extract, &mut stack, part)?
+                }
+                Step::DateTrunc(field) => {
+                    let unit = |value: &_| pgseal_value::date_trunc(field, value).map(Some);
+                    self.take_one(Operation::Extract, &mut stack, unit)?
                 }
                 Step::ToChar(format) => self.take_one(Operation::Cast, &mut stack, |value| {
                     let shown = pgseal_value::to_char(value, &Format::new(&format.text())?);
@@ -136,11 +144,6 @@ impl Connection {
                 Step::Round(how) => self.take_one(Operation::Arithmetic, &mut stack, |value| {
                     pgseal_value::round(how, value).map(Some)
                 })?,
-                Step::DateTrunc(field) => {
-                    self.take_one(Operation::Extract, &mut stack, |value| {
-                        pgseal_value::date_trunc(field, value).map(Some)
-                    })?
-                }
                 Step::AtZone(zone) => self.take_one(Operation::Cast, &mut stack, |value| {
                     at_zone(value, zone).map(Some)
                 })?,

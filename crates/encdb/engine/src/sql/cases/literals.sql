@@ -144,6 +144,9 @@ UPDATE person SET name = replace('a-b', '-', nick) || split_part(name, nick, 2) 
 SELECT sum(paid * (1 - paid)), sum(paid * (1 - paid) * (1 + paid)), avg(paid / 7.0) FROM person
 -- SELECT sum(paid * ('<p:numeric:1>' - paid)), sum(paid * ('<p:numeric:1>' - paid) * ('<p:numeric:1>' + paid)), avg(paid / '<p:numeric:7.0>') FROM person
 
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY age), percentile_disc($1::float8) WITHIN GROUP (ORDER BY name), percentile_cont('{0.25, .75}'::float8[]) WITHIN GROUP (ORDER BY paid) FROM person HAVING percentile_cont(0.5) WITHIN GROUP (ORDER BY age) > 7 AND percentile_disc(1) WITHIN GROUP (ORDER BY name) <> 'x'
+-- SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY age), percentile_disc($1::float8) WITHIN GROUP (ORDER BY name), percentile_cont('{0.25, .75}'::float8[]) WITHIN GROUP (ORDER BY paid) FROM person HAVING percentile_cont(0.5) WITHIN GROUP (ORDER BY age) > '<a:double precision:7>' AND percentile_disc(1) WITHIN GROUP (ORDER BY name) <> '<n:text:x>'
+
 SELECT id FROM person GROUP BY id HAVING corr(paid, age) > 0.5 AND regr_count(paid, age) > 3 AND regr_sxy(age, paid) < 7
 -- SELECT id FROM person GROUP BY id HAVING corr(paid, age) > '<p:double precision:0.5>' AND regr_count(paid, age) > 3 AND regr_sxy(age, paid) < '<a:double precision:7>'
 

@@ -596,3 +596,11 @@ SELECT count(*) OVER (ORDER BY born RANGE 'xyzzy'::int PRECEDING) FROM person
 SELECT corr(age, 'xyzzy') FROM person
 
 SELECT regr_count(age, 'xyzzy') FROM person
+
+SELECT percentile_disc('xyzzy') WITHIN GROUP (ORDER BY name) FROM person
+
+SELECT percentile_disc('xyzzy'::float8) WITHIN GROUP (ORDER BY name) FROM person
+
+SELECT rank('xyzzy') WITHIN GROUP (ORDER BY name) FROM person
+
+SELECT percentile_cont($1) WITHIN GROUP (ORDER BY age) FROM person WHERE name = 'xyzzy'
