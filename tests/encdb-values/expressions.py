@@ -5,6 +5,7 @@ every expression is a test of its types' input functions too.
 """
 
 import random
+import re
 
 NUMBERS = ["int4", "int8", "float4", "float8", "numeric"]
 TYPES = [*NUMBERS, "bool", "date", "timestamp", "timestamptz", "uuid", "bytea", "text"]
@@ -21,6 +22,10 @@ FORMATS = ["HH24", "HH12", "HH", "MI", "SS", "MS", "US", "FF1", "FF2", "FF3", "F
            "W", "WW", "IW", "CC", "J", "Q", "RM", "rm", "TZ", "tz", "TZH", "TZM", "OF", "FM", "fm", "FMDD", "FMMonth", "FMDay", "FMOF", "FMHH24", "FMYYYY", "FX", "TMHH",
            "-", ":", " ", "/", "T", "x", "ä", "'", '"T"', '"a\\"b"', '"', "\\", '\\"', "24", "%", "€"]
 TIMES = ["date", "timestamp", "timestamptz"]
+# Patterns of to_char of numbers, and what is between them.
+PATTERNS = ["9", "9", "9", "9", "99", "999", "9999", "0", "0", "00", ".", ".", "D", "d", ",", "G", "g", "S", "s", "MI", "mi", "PL", "pl", "SG", "sg", "PR", "pr", "FM", "fm",
+            "TH", "th", "RN", "rn", "V", "v", "V99", "EEEE", "eeee", "B", "b", "C", "c", "SP"]
+AROUND = [" ", "-", "x", "E", "R", '"a9"', '"a\\"b"', '"', "\\", '\\"', "%", "\u00e4", "Fm", "Rn", "tH", "M"]
 PAIRS = ["corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy", "regr_sxy"]
 # Months, days, microseconds.
 INTERVALS = [(0, 0, 0), (1, 0, 0), (-1, 0, 0), (12, 0, 0), (1, 1, 1), (-1, 31, -1), (-23, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1),
@@ -139,7 +144,7 @@ class Expressions:
     def make(self, count):
         """So many pairs of SQL and line."""
         kinds = [self.parse, self.cast, self.arithmetic, self.arithmetic, self.arithmetic, self.unary, self.compare,
-                 self.compare, self.concat, self.like, self.like, self.escape, self.regex, self.regex, self.regex, self.similar, self.interval, self.interval, self.substring, self.one_text, self.counted_text, self.padded_text, self.searched_text, self.searched_text, self.extract, self.extract, self.rounding, self.rounding, self.truncation, self.characters, self.digits, self.zoned, self.shown, self.shown, self.pairs,
+                 self.compare, self.concat, self.like, self.like, self.escape, self.regex, self.regex, self.regex, self.similar, self.interval, self.interval, self.substring, self.one_text, self.counted_text, self.padded_text, self.searched_text, self.searched_text, self.extract, self.extract, self.rounding, self.rounding, self.truncation, self.characters, self.digits, self.zoned, self.shown, self.shown, self.number, self.number, self.number, self.pairs,
                  self.aggregate, self.aggregate, self.aggregate, self.spread, self.decimals, self.decimals, self.odd_date]
         made = [*self.all_malformed(), *self.all_casts(), *self.all_extracts(), *self.all_intervals(), *self.all_anchors(), *self.large()]
         while len(made) < count:
@@ -515,6 +520,21 @@ class Expressions:
         ty = self.choice(TIMES)
         text, parts = self.value(ty), [self.choice(FORMATS) for _ in range(self.random.randint(0, 6))]
         shown = "".join(self.choice([part, part, part, part.lower(), part.upper()]) + self.choice(["", "", "", "th", "TH", "SP"]) for part in parts)
+        return f"to_char({literal(text, ty)}, {literal(shown, 'text')})", f"to_char {ty} {word(text)} {word(shown)}"
+
+    def number(self):
+        """to_char of numbers: formats as people write them, and any patterns."""
+        ty = self.choice(NUMBERS)
+        if self.random.random() < 0.5:
+            parts = [self.choice(PATTERNS if self.random.random() < 0.85 else AROUND) for _ in range(self.random.randint(0, 7))]
+        else:
+            digits = "".join(self.choice("9990,G") for _ in range(self.random.randint(1, 9)))
+            behind = self.choice(["", "", ".", "D", "V"]) + "".join(self.choice("9990") for _ in range(self.random.randint(0, 4)))
+            parts = [self.choice(["", "", "FM"]), self.choice(["", "", "S", "MI", "PL", "SG"]), digits, behind, self.choice(["", "", "", "S", "MI", "PL", "SG", "PR", "TH", "th", "EEEE"])]
+        # "SPL" would be SP and L, which is refused.
+        text, shown = self.value(ty), re.sub("s+pl", "pl", "".join(parts), flags=re.I)
+        if self.random.random() < 0.5:
+            text = str(self.random.randint(-12000, 12000)) if ty.startswith("int") else f"{self.random.randint(-120000, 120000) / self.choice([1, 10, 100, 1000, 100000])}"
         return f"to_char({literal(text, ty)}, {literal(shown, 'text')})", f"to_char {ty} {word(text)} {word(shown)}"
 
     def pairs(self):

@@ -222,6 +222,19 @@ CREATE FUNCTION to_char(enc_timestamp, text) RETURNS enc_text
 CREATE FUNCTION to_char(enc_timestamptz, text) RETURNS enc_text
     AS 'MODULE_PATHNAME', 'encdb_to_char' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 
+-- Of numbers with the signs of the locale C.
+
+CREATE FUNCTION to_char(enc_int4, text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_to_char' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION to_char(enc_int8, text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_to_char' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION to_char(enc_float4, text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_to_char' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION to_char(enc_float8, text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_to_char' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION to_char(enc_decimal, text) RETURNS enc_text
+    AS 'MODULE_PATHNAME', 'encdb_to_char' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+
 -- AT TIME ZONE, by its name as a function. The parser calls pg_catalog.timezone: with functions of ours in it, or on the search path,
 -- a plain text would have no best candidate.
 

@@ -54,7 +54,7 @@ pub enum Step<'a> {
     Extract(Field),
     /// `date_part(field, x)`, which may be NULL.
     DatePart(Field),
-    /// `to_char(x, format)` of a time, which may be NULL.
+    /// `to_char(x, format)` of a number or a time, which may be NULL.
     ToChar(PlainText<'a>),
     /// `round(x, 2)` and its like
     Round(Rounding),

@@ -12,8 +12,7 @@ use pgseal_value::{
     extract, hash_bytes, initcap, left, length, like, like_escape, limited, lower, negate,
     order_prefix, pad, position, repeat, replace, reverse, right, round, similar_to_escape,
     split_part, starts_with, substring, to_char, trim, upper, Aggregate, AggregateKind, Arithmetic,
-    Ends, Field, Format, Interval, Limit, NamedZone, Reading, Regex, Rounding, Type, Value,
-    ValueError, C,
+    Ends, Field, Interval, Limit, NamedZone, Reading, Regex, Rounding, Type, Value, ValueError, C,
 };
 
 fn main() -> io::Result<()> {
@@ -100,8 +99,8 @@ fn evaluate(operation: &str, words: &[&str]) -> Result<Option<Value>, ValueError
         "aggregate" => return aggregate(words),
         "pairs" => return pairs(words),
         "to_char" => {
-            let format = Format::new(&text(words[2]))?;
-            return to_char(&value(words[0], words[1])?, &format).map(|it| it.map(Value::Text));
+            let shown = to_char(&value(words[0], words[1])?, &text(words[2]))?;
+            return Ok(shown.map(Value::Text));
         }
         _ => {}
     }

@@ -82,6 +82,15 @@ pub enum ValueError {
     /// Names of months and days in the server's language.
     #[error("to_char of encrypted times has no names in other languages")]
     Translation,
+    /// Patterns of a format that PostgreSQL refuses together.
+    #[error("{0}")]
+    NumberFormat(&'static str),
+    /// The sign of a currency, which is the server's locale's.
+    #[error("to_char of encrypted numbers has no currency sign: write it as a text in quotes")]
+    Currency,
+    /// What is no number has no ordinal one.
+    #[error("the value is not a number, and has no ordinal ending")]
+    Ordinal,
     /// A regular expression that only PostgreSQL has.
     #[error("regular expressions of encrypted text have no {}", .0.name())]
     Untranslated(Untranslated),
@@ -130,7 +139,8 @@ impl ValueError {
             Self::ZoneRange => "22009",
             Self::DivisionByZero => "22012",
             Self::ZeroToNegative | Self::NegativeToFraction => "2201F",
-            Self::Syntax(_) => "22P02",
+            Self::Syntax(_) | Self::Ordinal => "22P02",
+            Self::NumberFormat(_) => "42601",
             Self::DatetimeSyntax(_) => "22007",
             Self::Hexadecimal | Self::ZoneName | Self::FieldZero => "22023",
             Self::Binary(_) | Self::State => "22P03",
@@ -139,7 +149,7 @@ impl ValueError {
             Self::NegativeSubstring => "22011",
             Self::Regex(_) => "2201B",
             Self::SimilarQuotes => "2200C",
-            Self::Untranslated(_) | Self::Translation => "0A000",
+            Self::Untranslated(_) | Self::Translation | Self::Currency => "0A000",
             Self::FromNaN(_) | Self::FromInfinity(_) | Self::FieldUnsupported(_) => "0A000",
             Self::TooLong => "54000",
             Self::TooComplex => "54001",

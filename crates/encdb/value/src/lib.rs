@@ -29,6 +29,7 @@ mod float_text;
 mod integer;
 mod like;
 mod limit;
+mod number_format;
 mod operator;
 #[cfg(feature = "regex")]
 mod regex;
@@ -54,6 +55,7 @@ pub use decimal::Decimal;
 pub use error::ValueError;
 pub use like::{has_prefix, like, like_escape, order_beside_prefix, order_of_prefixes, PrefixEnd};
 pub use limit::{limited, Limit};
+pub use number_format::NumberFormat;
 pub use operator::Arithmetic;
 #[cfg(feature = "regex")]
 pub use regex::{similar_to_escape, Reading, Regex};

@@ -1,7 +1,8 @@
-//! Functions of times that go by way of another type: date_part, to_char and AT TIME ZONE.
+//! Functions of times that go by way of another type: date_part, to_char and AT TIME ZONE. to_char is
+//! of numbers, too.
 
 use crate::datetime::{extract, fraction_of, is_finite, Field, Format, Zone};
-use crate::{cast, cast_in, Type, Value, ValueError};
+use crate::{cast, cast_in, NumberFormat, Type, Value, ValueError};
 
 /// `date_part(field, value)`, a double; nothing for fields that an infinite time does not have. A
 /// date is the timestamp of its midnight.
@@ -20,13 +21,20 @@ pub fn date_part(field: Field, value: &Value) -> Result<Option<Value>, ValueErro
     }
 }
 
-/// `to_char(value, format)`; nothing for an infinite time and for an empty format. A date is the
-/// instant of its midnight.
-pub fn to_char(value: &Value, format: &Format) -> Result<Option<String>, ValueError> {
+/// `to_char(value, format)`; nothing for an infinite time, and for a time in an empty format.
+pub fn to_char(value: &Value, format: &str) -> Result<Option<String>, ValueError> {
+    match value.ty().is_number() {
+        true => NumberFormat::new(format)?.of(value).map(Some),
+        false => time_to_char(value, &Format::new(format)?),
+    }
+}
+
+/// A date is the instant of its midnight.
+fn time_to_char(value: &Value, format: &Format) -> Result<Option<String>, ValueError> {
     match value {
         Value::Timestamp(instant) => Ok(format.of(*instant, "")),
         Value::TimestampTz(instant) => Ok(format.of(*instant, "UTC")),
-        Value::Date(_) => to_char(&cast(value, Type::TimestampTz)?, format),
+        Value::Date(_) => time_to_char(&cast(value, Type::TimestampTz)?, format),
         _ => Err(ValueError::NoFunction(value.ty())),
     }
 }
@@ -103,8 +111,7 @@ mod tests {
 
     fn shown(text: &str, format: &str) -> String {
         let value = Value::parse(Type::TimestampTz, text).expect("a time");
-        let format = Format::new(format).expect("a format");
-        let shown = to_char(&value, &format).expect("it has one");
+        let shown = to_char(&value, format).expect("a format that it has");
         shown.unwrap_or_else(|| "NULL".to_owned())
     }
 

@@ -173,6 +173,10 @@ SELECT part, corr(i, n) = encdb.decrypt(corr(ei, en)) AND regr_slope(s, l) = enc
 SELECT encdb.decrypt(percentile_cont(0.3) WITHIN GROUP (ORDER BY ei)) AS between, encdb.decrypt(percentile_disc(0.3) WITHIN GROUP (ORDER BY en DESC)) AS place,
     encdb.decrypt((percentile_cont('{0,0.5}'::float8[]) WITHIN GROUP (ORDER BY ed))[2]) AS middle,
     rank(encdb.enc_int4_encrypt(7)) WITHIN GROUP (ORDER BY ei) AS rank FROM numbers;
+-- Numbers as text
+SELECT encdb.decrypt(to_char(ei, '0000')) AS int4, encdb.decrypt(to_char(el, '9G999G999G999')) AS int8, encdb.decrypt(to_char(es, 'S9D99')) AS float4,
+    encdb.decrypt(to_char(ed, '9.9EEEE')) AS float8, encdb.decrypt(to_char(en, 'FM999.0PR')) AS numeric FROM numbers WHERE i = 3;
+SELECT to_char(ei, 'S9S') FROM numbers WHERE i = 3;
 -- PostgreSQL has them of bytea since 18
 SELECT encdb.decrypt(min(b)), encdb.decrypt(max(b)) FROM (VALUES (encdb.enc_bytea_encrypt('\x02')), (encdb.enc_bytea_encrypt('\x0101')), (NULL)) v(b);
 SELECT sum(ei) IS NULL AS none, encdb.decrypt(sum(ei)) FROM numbers WHERE i < 0;

@@ -3,7 +3,7 @@
 use pg_query::protobuf::{a_const, CoercionForm, FuncCall, Node, String as Text};
 use pg_query::NodeEnum;
 use pgseal_client::Type;
-use pgseal_value::{Field, Format, NamedZone};
+use pgseal_value::{Field, Format, NamedZone, NumberFormat};
 
 use super::calls::{builtin_name, is_own, OF_TEXT};
 use super::code;
@@ -106,7 +106,7 @@ impl Rewriter<'_> {
                 self.counts(count, true, scope)?;
                 self.columns(value.iter_mut(), &[Met::Cells(cells)], scope)
             }
-            (Kind::Cell(_), _) if name == "to_char" && has_format(call) => {
+            (Kind::Cell(cells), _) if name == "to_char" && has_format(call, &cells) => {
                 let (time, format) = call.args.split_at_mut(1);
                 self.walk_all(time, scope)?;
                 self.anchored(|this| this.walk_all(format, scope))
@@ -278,14 +278,18 @@ pub(super) fn is_plain_of_time(function: &str, argument: Option<&Node>) -> bool 
     }
 }
 
-/// Whether a call of `to_char` has a time, and a format with nothing but keywords and what
-/// separates them.
-fn has_format(call: &FuncCall) -> bool {
+/// Whether a call of `to_char` has a number or a time, and a format of its kind with nothing but
+/// keywords and what separates them.
+fn has_format(call: &FuncCall, cells: &Cells) -> bool {
     let [_, format] = call.args.as_slice() else {
         return false;
     };
-    let format = literal_text(format).map(Format::new);
-    !call.func_variadic && format.is_some_and(|it| it.is_ok_and(|it| it.is_bare()))
+    let is_number = cells.ty.is_some_and(Type::is_number);
+    let is_bare = |format| match is_number {
+        true => NumberFormat::new(format).is_ok_and(|it| it.is_bare()),
+        false => Format::new(format).is_ok_and(|it| it.is_bare()),
+    };
+    !call.func_variadic && literal_text(format).is_some_and(is_bare)
 }
 
 /// Whether an argument is a whole number, or a parameter that is one.

@@ -263,12 +263,14 @@ pub(super) fn compares(operator: &AExpr) -> bool {
     is_builtin && operator.lexpr.is_some() && COMPARING.contains(&last_name(&operator.name))
 }
 
-/// Returns what a function gives that takes a time, and something plain before it or behind it.
+/// Returns what a function gives that takes a time, or a number that is shown, and something plain
+/// before it or behind it.
 fn of_time(name: &str, time: &Cells) -> Option<Cells> {
     Some(time.of(match (name, time.ty?) {
         ("extract", _) => Type::Decimal,
         ("date_part", _) => Type::Float8,
         ("to_char", _) => Type::Text,
+        (_, ty) if ty.is_number() => return None,
         ("date_trunc", Type::Timestamp) => Type::Timestamp,
         ("date_trunc", _) => Type::TimestampTz,
         ("timezone", Type::Timestamp) => Type::TimestampTz,

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 use pgseal_cell::grant::Operation;
 use pgseal_evaluator_proto::{Items, Program, Refusal, Step, StepZone};
-use pgseal_value::{at_time_zone, East, Format, Limit, Value, ValueError, C};
+use pgseal_value::{at_time_zone, East, Limit, Value, ValueError, C};
 
 use super::cells::{At, Cells, Side};
 use super::permit::{Guarded, Origin};
@@ -138,7 +138,7 @@ impl Connection {
                     self.take_one(Operation::Extract, &mut stack, unit)?
                 }
                 Step::ToChar(format) => self.take_one(Operation::Cast, &mut stack, |value| {
-                    let shown = pgseal_value::to_char(value, &Format::new(&format.text())?);
+                    let shown = pgseal_value::to_char(value, &format.text());
                     shown.map(|shown| shown.map(Value::Text))
                 })?,
                 Step::Round(how) => self.take_one(Operation::Arithmetic, &mut stack, |value| {

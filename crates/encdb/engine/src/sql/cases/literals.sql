@@ -147,6 +147,9 @@ SELECT sum(paid * (1 - paid)), sum(paid * (1 - paid) * (1 + paid)), avg(paid / 7
 SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY age), percentile_disc($1::float8) WITHIN GROUP (ORDER BY name), percentile_cont('{0.25, .75}'::float8[]) WITHIN GROUP (ORDER BY paid) FROM person HAVING percentile_cont(0.5) WITHIN GROUP (ORDER BY age) > 7 AND percentile_disc(1) WITHIN GROUP (ORDER BY name) <> 'x'
 -- SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY age), percentile_disc($1::float8) WITHIN GROUP (ORDER BY name), percentile_cont('{0.25, .75}'::float8[]) WITHIN GROUP (ORDER BY paid) FROM person HAVING percentile_cont(0.5) WITHIN GROUP (ORDER BY age) > '<a:double precision:7>' AND percentile_disc(1) WITHIN GROUP (ORDER BY name) <> '<n:text:x>'
 
+SELECT to_char(paid, 'FM999G990D00'), to_char(age, '000') FROM person WHERE to_char(paid, '9.9') = ' 1.5'
+-- SELECT to_char(paid, 'FM999G990D00'), to_char(age, '000') FROM person WHERE to_char(paid, '9.9') = '<p:text: 1.5>'
+
 SELECT id FROM person GROUP BY id HAVING corr(paid, age) > 0.5 AND regr_count(paid, age) > 3 AND regr_sxy(age, paid) < 7
 -- SELECT id FROM person GROUP BY id HAVING corr(paid, age) > '<p:double precision:0.5>' AND regr_count(paid, age) > 3 AND regr_sxy(age, paid) < '<a:double precision:7>'
 

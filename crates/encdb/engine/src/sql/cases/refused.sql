@@ -597,6 +597,12 @@ SELECT corr(age, 'xyzzy') FROM person
 
 SELECT regr_count(age, 'xyzzy') FROM person
 
+SELECT to_char(paid, '"xyzzy" 999') FROM person
+
+SELECT to_char(paid, '99 xyzzy') FROM person
+
+SELECT to_char(age, 'YYYY xyzzy') FROM person
+
 SELECT percentile_disc('xyzzy') WITHIN GROUP (ORDER BY name) FROM person
 
 SELECT percentile_disc('xyzzy'::float8) WITHIN GROUP (ORDER BY name) FROM person
