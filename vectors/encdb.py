@@ -11,7 +11,7 @@ from key_file import Reader, Refused, need
 from sealed_files import expand
 from sealing import gcm_open, hpke_receiver, siphash, siv_open, siv_seal, x25519_public
 
-FIXED = {0x09: 4, 0x0A: 8, 0x0B: 4, 0x0C: 8, 0x0D: None, 0x0E: 1, 0x0F: 4, 0x10: 8, 0x11: 8, 0x12: 16, 0x13: None, 0x39: None}
+FIXED = {0x09: 4, 0x0A: 8, 0x0B: 4, 0x0C: 8, 0x0D: None, 0x0E: 1, 0x0F: 4, 0x10: 8, 0x11: 8, 0x12: 16, 0x13: None, 0x14: 16, 0x39: None}
 
 def xor(data):
     return reduce(lambda a, b: a ^ b, data, 0)

@@ -7,121 +7,10 @@ every expression is a test of its types' input functions too.
 import random
 import re
 
-NUMBERS = ["int4", "int8", "float4", "float8", "numeric"]
-TYPES = [*NUMBERS, "bool", "date", "timestamp", "timestamptz", "uuid", "bytea", "text"]
-OPERATORS = "+-*/%^"
-FIELDS = ["century", "day", "decade", "dow", "doy", "epoch", "hour", "isodow", "isoyear", "julian", "microseconds",
-          "millennium", "milliseconds", "minute", "month", "quarter", "second", "timezone", "timezone_hour",
-          "timezone_minute", "week", "year"]
-# Of the database of zones, without those whose rules change with its versions.
-ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "America/Sao_Paulo", "Pacific/Apia", "Etc/GMT+5", "Asia/Tokyo",
-         "Africa/Monrovia", "Antarctica/Troll", "<-03>+3", "CST6CDT,M3.2.0,M11.1.0"]
-# Keywords of to_char, and what is between them.
-FORMATS = ["HH24", "HH12", "HH", "MI", "SS", "MS", "US", "FF1", "FF2", "FF3", "FF4", "FF5", "FF6", "SSSS", "SSSSS", "AM", "p.m.", "A.M.", "Y,YYY", "YYYY", "YYY", "YY", "Y",
-           "IYYY", "IYY", "IY", "I", "BC", "a.d.", "MONTH", "Month", "month", "MON", "Mon", "mon", "MM", "DAY", "Day", "day", "DY", "Dy", "dy", "DDD", "IDDD", "DD", "D", "ID",
-           "W", "WW", "IW", "CC", "J", "Q", "RM", "rm", "TZ", "tz", "TZH", "TZM", "OF", "FM", "fm", "FMDD", "FMMonth", "FMDay", "FMOF", "FMHH24", "FMYYYY", "FX", "TMHH",
-           "-", ":", " ", "/", "T", "x", "ä", "'", '"T"', '"a\\"b"', '"', "\\", '\\"', "24", "%", "€"]
-TIMES = ["date", "timestamp", "timestamptz"]
-# Patterns of to_char of numbers, and what is between them.
-PATTERNS = ["9", "9", "9", "9", "99", "999", "9999", "0", "0", "00", ".", ".", "D", "d", ",", "G", "g", "S", "s", "MI", "mi", "PL", "pl", "SG", "sg", "PR", "pr", "FM", "fm",
-            "TH", "th", "RN", "rn", "V", "v", "V99", "EEEE", "eeee", "B", "b", "C", "c", "SP"]
-AROUND = [" ", "-", "x", "E", "R", '"a9"', '"a\\"b"', '"', "\\", '\\"', "%", "\u00e4", "Fm", "Rn", "tH", "M"]
-PAIRS = ["corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy", "regr_sxy"]
-# Months, days, microseconds.
-INTERVALS = [(0, 0, 0), (1, 0, 0), (-1, 0, 0), (12, 0, 0), (1, 1, 1), (-1, 31, -1), (-23, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1),
-             (0, 0, 86_400_000_000), (3_600_000, -109_500_000, 0), (2 ** 31 - 1, 0, 0), (-2 ** 31, 0, 0), (0, 2 ** 31 - 1, 0), (0, -2 ** 31, 0),
-             (0, 0, 2 ** 63 - 1), (0, 0, -2 ** 63), (2 ** 31 - 1, 2 ** 31 - 1, 2 ** 63 - 1), (-2 ** 31, -2 ** 31, -2 ** 63)]
-AGGREGATES = ["count", "sum", "avg", "min", "max", "var_pop", "variance", "stddev_pop", "stddev", "bool_and", "bool_or"]
-MILLION = 1 << 20
-
-EDGES = {
-    "int4": ["0", "1", "-1", "2", "-2", "7", "10", "2147483647", "-2147483648", "2147483646", "46341", "65536"],
-    "int8": ["0", "1", "-1", "2", "-3", "9223372036854775807", "-9223372036854775808", "4294967296", "3037000500",
-             "2147483648", "-2147483649", "1000000007"],
-    "float4": ["0", "-0", "1", "-1", "0.1", "1.5", "2.5", "-3.5", "NaN", "Infinity", "-Infinity", "3.4028235e38",
-               "1.17549435e-38", "1e-45", "1e38", "1e-38", "16777216", "16777217", "2147483648", "8388608.5", "123456",
-               "1234567", "0.0001", "0.00001", "9.2233720e18", "33554430", "5e9", "1e10"],
-    "float8": ["0", "-0", "1", "-1", "0.1", "0.5", "1.5", "-2.5", "3", "NaN", "Infinity", "-Infinity",
-               "1.7976931348623157e308", "2.2250738585072014e-308", "5e-324", "1e300", "1e-300", "1e23", "9.5e22",
-               "9007199254740993", "2147483647.5", "-2147483648.5", "9223372036854775807", "-9223372036854775808",
-               "1e15", "1e16", "123456789012345", "0.0001", "0.00001", "1e22", "5e22", "2e23", "1e-7"],
-    "numeric": ["0", "0.00", "1", "-1", "1.0", "1.00", "0.1", "0.5", "1.5", "-2.5", "2", "10", "100", "0.01", "9999",
-                "10000", "9999.9999", "0.00001", "-0.0001", "NaN", "Infinity", "-Infinity", "2147483647.5",
-                "-2147483648.5", "9223372036854775807.4", "9223372036854775807.5", "1e400", "1e-400", "1e131071",
-                "1e-16383", "9.99999999999999999999", "0.33333333333333333333", "12345678901234567890.123456789",
-                "1.000000000000000000000001", "0.9999999999999999", "3.14159265358979", "1e308", "1e309", "1e-330"],
-    "bool": ["t", "f", "true", "false", "yes", "no", "on", "off", "1", "0", "TR", " fa ", "of"],
-    "date": ["2000-01-01", "1970-01-01", "1999-12-31", "2024-02-29", "0001-01-01", "0001-12-31 BC", "4714-11-24 BC",
-             "5874897-12-31", "infinity", "-infinity", "epoch", "2021-01-03", "2020-12-31", "1582-10-15", "1900-02-28",
-             "0010-01-01 BC", "0011-12-31 BC", "0100-06-01", "0101-01-01 BC", "294276-12-31", "294277-01-01"],
-    "timestamp": ["2000-01-01 00:00:00", "1970-01-01 00:00:00", "1999-12-31 23:59:59.999999", "2024-02-29 12:34:56.7",
-                  "4714-11-24 00:00:00 BC", "294276-12-31 23:59:59.999999", "infinity", "-infinity", "epoch",
-                  "0001-01-01 00:00:01 BC", "2021-01-03T04:05:06.000001", "2000-01-01 24:00:00", "0044-03-15 12:00 BC"],
-    "uuid": ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff",
-             "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "{A0EEBC999C0B4EF8BB6D6BB9BD380A11}"],
-    "bytea": ["", "\\x", "\\x00", "\\x00ff", "a", "abc", "\\\\", "\\000\\377", "\\xDE AD\nbe ef", "a_c", "%", "\\x5c"],
-    "text": ["", "a", "b", "ab", "abc", "ABC", "a%c", "a_c", "a\\c", "%", "_", "\\", " ", "\u00e4\u00f6\u00fc", "\u00c4",
-             "\u20ac", "\U0001f600", "e\u0301", "a\nb", "'", "\u0130I\u0131i", "true", "0", "1e5", "\u00df", "\x7f", "\x01"],
-}
-EDGES["timestamptz"] = [*EDGES["timestamp"], "2000-01-01 00:00:00+15:59:59", "2000-01-01 00:00:00-05", "2000-01-01 00:00Z",
-                        "294276-12-31 23:59:59.999999-00:00:01", "4714-11-24 00:00:00+00:00:01 BC"]
-MALFORMED = {
-    "int4": ["", "x", "1.0", "1 2", "--1", "2147483648", "-2147483649", "99999999999x", "1e3", " 5 ", "+5", "\t6\n", "0x10"],
-    "int8": ["", "9223372036854775808", "-9223372036854775809", "1.", " -0 ", "1_000"],
-    "float4": ["", ".", "1e", "1e40", "1e-60", "nan ", "inf", "-inf", "+infinity", "infinit", "1 x", "1e-46", "nan(x)", ".5", "5.",
-               "0x1.000001p0", "0x1.0000010001p0", "0x1.ffffffp127", "0x1p-149", "0x1p-150", "0x1.1p-150", "0x1.fp3 ", "0x1.gp3"],
-    "float8": ["", "e5", "1e309", "-1e309", "1e-400", "0e-400", "+inf", "- 1", "1..2", ".5e1", "5.e1", "0x10", "-0X1.8p3", "0x", "0x.p1", "0x1p", "0x1p-1074", "0x1p-1075", "0x1.8p-1075",
-               "0x1p1024", "0x1.fffffffffffff8p1023", "0x1.00000000000008p0", "0x1.000000000000080000000000001p0", "0x0p9999", "-nan", "iNfInItY x"],
-    "numeric": ["", ".", "1e", "1e 5", "1e+5", " 1.50 ", "1.2.3", "1e200000", "1e-20000", "0e200000", "1e99999999999", "-.5",
-                "5.", "+inf", "nan", " -Infinity ", "NaNa", "1 1", "-", "1e-16383", "1e131072", "00012.3400", "1_0"],
-    "bool": ["", "o", "tru e", "2", "truee", "nope"],
-    "date": ["", "2023-02-29", "2024-13-01", "2024-00-10", "0000-01-01", "5874898-01-01", "4714-11-23 BC", "20240229",
-             "240229", "Feb 29, 2024", "29-Feb-2024", "2/29/2024", "2/29/24", "29/2/2024", "2024.060", "2024-060", "J2451545",
-             "J-1", "y2001m02d04", "2024-02-29 10:11:12", "2024-02-29 25:00", "2024-02-29 BC AD", "24-Feb-29", "1-2-3",
-             "01-02-70", "01-02-69", "0099-1-1", "99-1-1", "Monday, January 5, 2020", "5 January 2020 BC", "2020 jan 5",
-             "jan 5 20", "infinity BC", "+infinity", "2020-1", "1", "12345", "123456", "1234567", "99999999990101",
-             "2020-01-01 12", "2020-01-01 epoch", "on 2020-01-01", "sept 3 2020", "julian 2451545", "2020-01-01-02",
-             "2020/01-02", "2020-01-01x", "x2020", "1.2.2020", "2020.01.02", "2020-001", "2020-366", "2021-366", "2020-367"],
-    "timestamp": ["", "2024-02-29 12:60", "2024-02-29 12:30:61", "2024-02-29 12:30:60", "2024-02-29 24:00:01",
-                  "2024-02-29 12:30:00.9999999", "2024-02-29 23:59:59.9999995", "2024-02-29 12:30:00.0000005",
-                  "2024-02-29T12:30:00.0000015", "20240229T123456", "20240229 1234", "20240229T123456.5-08", "2024-02-29 12",
-                  "2024-02-29 13 pm", "2024-02-29 01:00 pm", "2024-02-29 12:00 am", "12:30 2024-02-29", "2024-02-29 30.5",
-                  "2024-02-29 12:30:00 utc", "2024-02-29 12:30:00+16", "2024-02-29 12:30:00+05:60", "2024-02-29 12:30 +5 BC",
-                  "294276-12-31 24:00", "294277-01-01", "4714-11-23 23:59 BC", "J2451545.5", "J 2451545 12:00", "allballs",
-                  "2020-01-01 allballs", "2020-01-01 12:30.5", "2020-01-01 1:2:3", "2020-01-01 t 010203", "2020-01-01t1:2",
-                  "2020-01-01 12:30:00 12:30:00", "2020-01-01 2020-01-02", "y2020m1d2 h3 mm4 s5.5", "2020-01-01 12:",
-                  "Jan 5 12:00:00 2020 UTC", "Sun Jan 5 12:00:00 GMT 2020", "Sat Jan 05 2020", "2020-01-01 12:30:00.1.2",
-                  "2020-01-01 12:30 +5:30:15", "2020-01-01 12:30 +0530", "2020-01-01 12:30 -530", "2020-01-01 12:30+1234567",
-                  "2020-01-01 12:30 + 5", "2020-01-01, 12:30;", "(2020-01-01)", "2020-01-01 12:30 z", "2020-01-01 12:30 +5-3",
-                  "\u00e42020-01-01", "2020-01-01 12:30 dst", "2020-01-01 12:30 gmt dst", "2020-01-01 h12", "infinity 2020-01-01",
-                  "2020-01-01 99999999999:00", "2020-01-01 -12:30", "2020-01-01 5", "010203 2020-01-01", "2020-01-01 01020"],
-    "uuid": ["", "{", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a1", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11 ", "g" * 32,
-             "a0-eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "a0ee-bc99-9c0b-4ef8-bb6d-6bb9-bd38-0a11-", "{" + "0" * 32],
-    "bytea": ["\\", "\\x0", "\\xgg", "\\400", "\\08", "a\\", "\\x0 0", "\\X00"],
-}
-MALFORMED["timestamptz"] = MALFORMED["timestamp"]
-# What dates are made of, without the names of zones and of days that move.
-DATE_PIECES = ["2020", "2024", "0044", "1", "2", "5", "12", "13", "29", "31", "60", "99", "366", "020", "2451545", "20240229",
-               "240229", "123456", "1234", "0.5", "1.5", "12:30", "23:59:59", "1:2:3.4567", "24:00", "25:00", "12:30:60.5",
-               "2024-02-29", "2/29/2024", "29.2.2024", "2024-060", "5-feb-20", "feb", "March", "sept", "jan-5-2020", "mon",
-               "Friday", "am", "PM", "bc", "AD", "t", "T", "z", "utc", "GMT", "+5", "-08", "+05:30", "-0930", "+15:59:59",
-               "+16", "on", "at", "y", "m", "d", "h", "mm", "s", "j", "julian", "dow", "epoch", "infinity", "-infinity",
-               "allballs", "dst", "BC BC", "2024-02-29 12:30", "2024-02-29", "2024-02-29T12:30:00", "1999-12-31 23:59:59.9"]
-PIECES = ["a", "b", "c", "A", "B", "%", "_", "\\", "\\%", "\\_", "\\\\", "%%", "_%", "\u00e4", "\u20ac", "x", "#", " "]
-# What regular expressions are made of, without what encrypted text does not have: back references, look-around.
-ATOMS = ["a", "a", "b", "c", "x", "A", "\u00e4", "\u00c4", "\U0001f600", "_", " ", "-", ".", ".", "[ab]", "[^a]", "[a-c]", "[]a]", "[^]a]", "[a-]", "[-a]",
-         "[--/]", "[a\\-c]", "[a\\]b]", "[[:alpha:]]", "[^[:space:]_]", "[[:punct:][:digit:]]", "[[:upper:]]", "[[:lower:]a]", "[[:word:]]", "[[:blank:]]",
-         "[[:cntrl:]]", "[[:graph:]]", "[[:print:]]", "[[:xdigit:]]", "[[:ascii:]]", "[[:alnum:]]", "[[.a.]]", "[[.a.]-c]", "[[=a=]]", "[\\w-]", "[\\d\\s]", "[^\\W]",
-         "[\\Sa]", "[^\\D]", "[\u00e0-\u00ff]", "[A-z]", "[\\x41-\\u005a]", "\\w", "\\W", "\\d", "\\D", "\\s", "\\S", "\\.", "\\\\", "\\*", "\\[", "\\\u00e4", "\\n", "\\t",
-         "\\x61", "\\u0061", "\\U00000061", "\\0141", "\\012", "\\e", "\\B", "\\b", "\\cA", "\\x", "\\q", "\\u12", "\\UFFFFFFFF", "{", "}", "]", "\n",
-         "[b-a]", "[", "[a", "[[:x:]]", "[[:alpha:", "[\\A]", "[a-\\w]", "[a-b-c]", "[[..]]", "[[=]=]]", "#", "\\x0000000041", "\\79", "\\400"]
-ANCHORS = ["^", "$", "\\A", "\\Z", "\\m", "\\M", "\\y", "\\Y", "[[:<:]]", "[[:>:]]"]
-QUANTIFIERS = ["*", "+", "?", "*?", "+?", "??", "{2}", "{0,1}", "{1,}", "{0}", "{2,3}?", "{,2}", "{3,1}", "{256}", "{1", "{1x}", "{1}?", "**", "*+"]
-OPTIONS = ["(?i)", "(?n)", "(?p)", "(?w)", "(?s)", "(?cn)", "(?q)", "***:", "***=", "***:(?i)", "***?", "***", "(?z)", "(?i"]
-SIMILAR_PIECES = ["a", "b", "c", "%", "_", "|", "(", ")", "[ab]", "[^a]", "[]a]", "[^]a]", "[[:alpha:]]", "[_%]", "[\\]a]", "\\%", "\\_", "\\d", "*", "+", "?", "{2}", "^", "$",
-                  ".", "\\", "\u00e4", "[\u00e4]", "\\\"", "\"", "#", "[#]]", "\u20ac", "[\u20ac]]"]
-SUBJECTS = ["a", "a", "b", "c", "ab", "abc", "A", "B", "x", "_", " ", "-", ".", "1", "42", "\u00e4", "\u00c4", "\U0001f600", "\n", "\t", "]", "[", "\\", "*", "{", "^"]
-LETTERS = ["a", "a", "b", " ", "\u00e4", "\u00e5", "\U0001f600"]
+from samples import (
+    AGGREGATES, ANCHORS, AROUND, ATOMS, DATE_PIECES, EDGES, FIELDS, FORMATS, INTERVALS, INTERVAL_PIECES, ISO_PIECES,
+    LETTERS, MALFORMED, MILLION, NUMBERS, OPERATORS, OPTIONS, PAIRS, PATTERNS, PIECES, QUANTIFIERS, SIMILAR_PIECES, STYLES,
+    SUBJECTS, TIMES, TYPES, ZONES)
 
 
 def literal(text, ty):
@@ -144,9 +33,9 @@ class Expressions:
     def make(self, count):
         """So many pairs of SQL and line."""
         kinds = [self.parse, self.cast, self.arithmetic, self.arithmetic, self.arithmetic, self.unary, self.compare,
-                 self.compare, self.concat, self.like, self.like, self.escape, self.regex, self.regex, self.regex, self.similar, self.interval, self.interval, self.substring, self.one_text, self.counted_text, self.padded_text, self.searched_text, self.searched_text, self.extract, self.extract, self.rounding, self.rounding, self.truncation, self.characters, self.digits, self.zoned, self.shown, self.shown, self.number, self.number, self.number, self.pairs,
+                 self.compare, self.concat, self.span, self.span, self.span, self.odd_interval, self.odd_interval, self.odd_interval, self.like, self.like, self.escape, self.regex, self.regex, self.regex, self.similar, self.interval, self.interval, self.substring, self.one_text, self.counted_text, self.padded_text, self.searched_text, self.searched_text, self.extract, self.extract, self.rounding, self.rounding, self.truncation, self.characters, self.digits, self.zoned, self.shown, self.shown, self.number, self.number, self.number, self.pairs,
                  self.aggregate, self.aggregate, self.aggregate, self.spread, self.decimals, self.decimals, self.odd_date]
-        made = [*self.all_malformed(), *self.all_casts(), *self.all_extracts(), *self.all_intervals(), *self.all_anchors(), *self.large()]
+        made = [*self.all_malformed(), *self.all_casts(), *self.all_extracts(), *self.all_intervals(), *self.all_spans(), *self.all_styles(), *self.all_anchors(), *self.large()]
         while len(made) < count:
             made.append(self.choice(kinds)())
         return made
@@ -169,7 +58,7 @@ class Expressions:
 
     def all_extracts(self):
         """Every field of every edge."""
-        for ty in ["date", "timestamp", "timestamptz"]:
+        for ty in ["date", "timestamp", "timestamptz", "interval"]:
             for field in FIELDS:
                 for text in EDGES[ty]:
                     yield f"extract({field} FROM {literal(text, ty)})", f"extract {field} {ty} {word(text)}"
@@ -180,6 +69,28 @@ class Expressions:
             for text in EDGES[ty]:
                 for interval in INTERVALS:
                     yield self.interval_pair(self.choice(["add", "sub"]), ty, text, interval)
+
+    def all_spans(self):
+        """Every edge of intervals with every other; sums of them, and products with numbers."""
+        for a in EDGES["interval"]:
+            yield f"- {literal(a, 'interval')}", f"negate interval {word(a)}"
+            for b in EDGES["interval"]:
+                for op in "+-":
+                    yield self.binary(op, "interval", a, "interval", b)
+                yield self.compare_pair("interval", a, b)
+            for b in EDGES["float8"]:
+                yield self.binary("*", "interval", a, "float8", b)
+                yield self.binary("*", "float8", b, "interval", a)
+                yield self.binary("/", "interval", a, "float8", b)
+
+    def all_styles(self):
+        """Every edge and every malformed text in every style."""
+        for style in STYLES:
+            for text in [*EDGES["interval"], *MALFORMED["interval"]]:
+                yield self.styled(style, text)
+
+    def styled(self, style, text):
+        return f"v.styled('{style}', {literal(text, 'text')})", f"styled {style} {word(text)}"
 
     def all_anchors(self):
         """Begins, ends and words, beside each other and alone, of short texts."""
@@ -266,6 +177,45 @@ class Expressions:
         return "".join(chr(self.choice([self.random.randrange(32, 127), self.random.randrange(0xa0, 0x250),
                                         self.random.randrange(0x1f300, 0x1f600)])) for _ in range(self.random.randrange(12)))
 
+    def random_interval(self):
+        number = self.random.randrange
+        months, days, time = (number(-10 ** limit, 10 ** limit) if self.random.random() < 0.7 else 0
+                              for limit in (self.choice([1, 2, 4, 8]), self.choice([1, 3, 6, 9]), self.choice([2, 7, 12, 18])))
+        return f"{months} mons {days} days {time} us"
+
+    def near_time(self):
+        """A time that is no infinity, and at most 292000 years from others."""
+        year = self.choice([self.random.randrange(1, 4713), self.random.randrange(1990, 2030), self.random.randrange(1, 280000)])
+        return f"{year:04}-{self.random.randrange(1, 13):02}-{self.random.randrange(1, 32):02} {self.random.randrange(24):02}:{self.random.randrange(60):02}:{self.choice(['00', '30.5', '59.999999'])}"
+
+    def span(self):
+        """Operators of intervals, and of times between which they are."""
+        kind = self.random.random()
+        if kind < 0.35:
+            ty = self.choice(["timestamp", "timestamptz"])
+            a, b = self.near_time(), self.near_time()
+            if self.random.random() < 0.4:
+                return self.binary("-", ty, a, ty, b)
+            return f"age({literal(a, ty)}, {literal(b, ty)})", f"age {ty} {word(a)} {ty} {word(b)}"
+        if kind < 0.5:
+            left, right = self.choice([(self.choice(TIMES), "interval"), ("interval", self.choice(TIMES))])
+            return self.binary("+" if left == "interval" else self.choice("+-"), left, self.value(left), right, self.value(right))
+        if kind < 0.7:
+            left, right = self.choice([("interval", "float8"), ("float8", "interval")])
+            return self.binary("*" if left == "float8" else self.choice("*/"), left, self.value(left), right, self.value(right))
+        left, right = self.choice([("interval", "interval")] * 9 + [("interval", "int4"), ("interval", "numeric"), ("date", "interval"), ("interval", "text")])
+        op = self.choice("+-") if right == "interval" else "%"
+        return self.binary(op, left, self.value(left), right, self.value(right))
+
+    def odd_interval(self):
+        """Pieces of intervals in any order, in any style."""
+        pieces, text = self.choice([INTERVAL_PIECES, INTERVAL_PIECES, ISO_PIECES]), ""
+        for _ in range(self.random.randrange(1, 7)):
+            text += self.choice(pieces) + ("" if pieces is ISO_PIECES else self.choice([" ", " ", " ", "", ", "]))
+        if pieces is ISO_PIECES:
+            text = "P" + text
+        return self.styled(self.choice(STYLES), text.strip())
+
     def parse(self):
         """A value, or one with a character changed."""
         ty = self.choice(TYPES)
@@ -344,11 +294,15 @@ class Expressions:
         return f"{literal(a, left)} {op} {literal(b, right)}", f"{op} {left} {word(a)} {right} {word(b)}"
 
     def unary(self):
-        ty = self.choice([*NUMBERS, *NUMBERS, "bool", "date", "text", "uuid"])
+        ty = self.choice([*NUMBERS, *NUMBERS, "bool", "date", "text", "uuid", "interval"])
         text = self.value(ty)
         name = self.choice(["negate", "abs"])
         sql = f"- {literal(text, ty)}" if name == "negate" else f"abs({literal(text, ty)})"
         return sql, f"{name} {ty} {word(text)}"
+
+    def compare_pair(self, ty, a, b):
+        x, y = literal(a, ty), literal(b, ty)
+        return f"CASE WHEN {x} < {y} THEN -1 WHEN {x} = {y} THEN 0 WHEN {x} > {y} THEN 1 END", f"compare {ty} {word(a)} {ty} {word(b)}"
 
     def compare(self):
         """The order; half of the time of a value and one near to it."""
@@ -356,8 +310,7 @@ class Expressions:
         a, b = self.value(ty), self.value(ty)
         if self.random.random() < 0.3:
             b = a + "0" if ty == "numeric" and "." in a and "e" not in a else a
-        x, y = literal(a, ty), literal(b, ty)
-        return f"CASE WHEN {x} < {y} THEN -1 WHEN {x} = {y} THEN 0 WHEN {x} > {y} THEN 1 END", f"compare {ty} {word(a)} {ty} {word(b)}"
+        return self.compare_pair(ty, a, b)
 
     def concat(self):
         ty = self.choice(["text", "bytea"])
@@ -485,9 +438,9 @@ class Expressions:
         return f"{name}({sql}, {literal(part, 'text')})", f"{name} {line}"
 
     def extract(self):
-        field, ty = self.choice(FIELDS), self.choice(["date", "timestamp", "timestamptz", "timestamp", "int4"])
+        field, ty = self.choice(FIELDS), self.choice(["date", "timestamp", "timestamptz", "timestamp", "interval", "interval", "int4"])
         text = self.value(ty)
-        if ty in TIMES and self.random.random() < 0.4:
+        if ty in [*TIMES, "interval"] and self.random.random() < 0.4:
             return f"date_part('{field}', {literal(text, ty)})", f"date_part {field} {ty} {word(text)}"
         return f"extract({field} FROM {literal(text, ty)})", f"extract {field} {ty} {word(text)}"
 
@@ -575,7 +528,7 @@ class Expressions:
 
     def aggregate(self):
         """Of no rows to many; the order matters for floats."""
-        kind, ty = self.choice(AGGREGATES), self.choice([*TYPES, *NUMBERS, "numeric"])
+        kind, ty = self.choice(AGGREGATES), self.choice([*TYPES, *NUMBERS, "numeric", "interval"])
         if kind.startswith("bool") and self.random.random() < 0.8:
             ty = "bool"
         while kind in ("min", "max") and ty == "bytea":  # exists since 18

@@ -31,7 +31,12 @@ SETUP = "SET client_min_messages = warning; CREATE SCHEMA v; CREATE TABLE v.e (i
     f"CREATE FUNCTION v.sent({name}) RETURNS bytea LANGUAGE sql AS 'SELECT {send}($1)';\n" for name, send in [
         ("int4", "int4send"), ("int8", "int8send"), ("float4", "float4send"), ("float8", "float8send"),
         ("numeric", "numeric_send"), ("bool", "boolsend"), ("date", "date_send"), ("timestamp", "timestamp_send"),
-        ("timestamptz", "timestamptz_send"), ("uuid", "uuid_send"), ("bytea", "byteasend"), ("text", "textsend")]) + """
+        ("timestamptz", "timestamptz_send"), ("uuid", "uuid_send"), ("bytea", "byteasend"), ("interval", "interval_send"), ("text", "textsend")]) + """
+CREATE FUNCTION v.styled(style text, given text) RETURNS text LANGUAGE plpgsql SET intervalstyle = 'postgres' AS $$
+BEGIN
+    PERFORM set_config('intervalstyle', style, true);
+    RETURN given::interval::text;
+END $$;
 CREATE FUNCTION v.answer(sql text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     result text;

@@ -15,7 +15,8 @@ from sqltext import Token
 # How PostgreSQL's files call the types that have an encrypted one.
 TYPES = {"int4": "int4", "int": "int4", "integer": "int4", "int8": "int8", "bigint": "int8", "float4": "float4", "real": "float4",
          "float8": "float8", "numeric": "decimal", "decimal": "decimal", "text": "text", "bool": "bool", "boolean": "bool",
-         "date": "date", "timestamp": "timestamp", "timestamptz": "timestamptz", "uuid": "uuid", "bytea": "bytea"}
+         "date": "date", "timestamp": "timestamp", "timestamptz": "timestamptz", "uuid": "uuid", "bytea": "bytea",
+         "interval": "interval"}
 # Constants of these are of no type that is encrypted, but become one beside an int4.
 PROMOTED = {"int2": "int4", "smallint": "int4"}
 # After these words a string is no constant of a type that is named so.

@@ -17,6 +17,7 @@ TYPES = {
     "date": ("date", "a1 a2", ["2000-01-01", "2024-02-29", "1969-12-31", "infinity", "4714-11-24 BC"]),
     "timestamp": ("timestamp", "s1 s2", ["2000-01-01 00:00:00", "2024-02-29 12:34:56.789", "-infinity", "1969-12-31 23:59:59.999999"]),
     "timestamptz": ("timestamptz", "z1 z2", ["2000-01-01 00:00:00+00", "2024-03-10 09:59:59.5+00", "infinity", "1969-12-31 23:59:59+00"]),
+    "interval": ("interval", "v1 v2", ["0", "1 mon", "30 days", "-1 mons +30 days 00:00:00.5", "23:59:59.999999", "-400 years", "2147483647 days"]),
     "uuid": ("uuid", "u1 u2", ["00000000-0000-0000-0000-000000000000", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"]),
     "bytea": ("bytea", "y1 y2", ["\\x", "\\x00", "\\x00ff", "\\xff"]),
     "text": ("text", "t1 t2", ["", "a", "ab", "B", "%", "a_c", "\u00e4\u00f6", "\u20ac uro", "1e3", "12", "x" * 600]),
@@ -27,7 +28,7 @@ CASTS = [("int4", "int8"), ("int4", "numeric"), ("int8", "int4"), ("int8", "floa
          ("float8", "numeric"), ("numeric", "int4"), ("numeric", "int8"), ("numeric", "float8"), ("int4", "float8"),
          ("float4", "int8"), ("int4", "bool"), ("bool", "int4"), ("date", "timestamp"), ("timestamp", "date"), ("int4", "text"),
          ("timestamptz", "timestamp"), ("timestamp", "timestamptz"), ("timestamptz", "date"), ("date", "timestamptz"), ("timestamptz", "text"),
-         ("numeric", "text"), ("float8", "text"), ("bool", "text"), ("date", "text"), ("timestamp", "text"), ("text", "int4"),
+         ("numeric", "text"), ("float8", "text"), ("bool", "text"), ("date", "text"), ("timestamp", "text"), ("interval", "text"), ("text", "interval"), ("text", "int4"),
          ("text", "int8"), ("text", "float8"), ("text", "numeric"), ("text", "date")]
 SUMS = {"int4": "int8", "int8": "numeric", "float4": "float4", "float8": "float8", "numeric": "numeric"}
 WITHOUT_EXTREMES = {"bool", "uuid", "bytea"}
@@ -114,6 +115,8 @@ class Statements:
                 ways += [lambda: self.searched(depth)] * 3
             if ty in ("timestamp", "timestamptz"):
                 ways += [lambda: self.shifted(ty, depth)] * 2 + [lambda: self.period(ty, depth), lambda: self.zoned(ty, depth)]
+            if ty == "interval":
+                ways += [lambda: self.span(depth)] * 4
             if ty in ("numeric", "float8"):
                 ways += [lambda: self.rounded(ty, depth)] * 2
             ways += [lambda: self.cast(ty, depth)]
@@ -135,7 +138,24 @@ class Statements:
     def shifted(self, ty, depth):
         forms = ["({{}} + interval '{}')", "(interval '{}' + {{}})", "({{}} - interval '{}')"]
         source = self.pick([ty, "date"]) if ty == "timestamp" else ty
+        if self.random.random() < 0.3:
+            form, parts = self.pick(["({0} + {1})", "({1} + {0})", "({0} - {1})"]), [self.expression(source, depth - 1), self.expression("interval", depth - 1)]
+            return tuple(form.format(*side) for side in zip(*parts))
         return self.wrapped(source, depth, *(form.format(self.pick(INTERVALS)) for form in forms))
+
+    def span(self, depth):
+        """An interval between times, or one that is made of others. PostgreSQL's of infinite times depends on its version."""
+        if self.random.random() < 0.5:
+            ty, form = self.pick(["timestamp", "timestamptz"]), self.pick(["({} - {})", "({} - {})", "age({}, {})"])
+            finite = [literal for literal in TYPES[ty][2] if "infinity" not in literal]
+            form = form.format(self.pick(["{}", "({} + {})"]), "{}")
+            parts = [self.constant(ty, self.pick(finite)), self.column("interval"), self.constant(ty, self.pick(finite))]
+            parts = parts if form.count("{}") == 3 else parts[::2]
+        else:
+            form, *types = self.pick([("({} + {})", "interval", "interval"), ("({} - {})", "interval", "interval"), ("(- {})", "interval"),
+                                      ("({} * {})", "interval", "float8"), ("({} * {})", "float8", "interval"), ("({} / {})", "interval", "float8")])
+            parts = [self.expression(ty, depth - 1) for ty in types]
+        return tuple(form.format(*side) for side in zip(*parts))
 
     def period(self, ty, depth):
         """date_trunc, that of a date too, which gives a timestamptz."""
@@ -201,8 +221,8 @@ class Statements:
 
     def field(self, depth):
         form = f"extract({self.pick(FIELDS)} FROM {{}})"
-        ty = self.pick(["timestamp", "date"])
-        fields = FIELDS if ty == "timestamp" else [field for field in FIELDS if field not in ("hour", "minute", "second")]
+        ty = self.pick(["timestamp", "interval", "date"])
+        fields = FIELDS if ty != "date" else [field for field in FIELDS if field not in ("hour", "minute", "second")]
         form = f"extract({self.pick(fields)} FROM {{}})"
         return tuple(form.format(one) for one in self.expression(ty, depth - 1))
 
@@ -265,8 +285,10 @@ class Statements:
         if self.random.random() < 0.1:
             (one, cell), (part, sealed), order = self.column("text"), self.part(), self.pick(["n", "n DESC"])
             return f"string_agg({one}, {part} ORDER BY {order})", f"encdb.decrypt(string_agg({cell}, {sealed} ORDER BY {order}))"
+        # The order of rows decides whether the sum of some of them is out of range.
+        choices += [(name, "interval") for name in ("sum", "avg") if not exact]
         choices += [(name, "bool") for name in ("bool_and", "bool_or", "every")]
-        extremes = [ty for ty in TYPES if ty not in WITHOUT_EXTREMES and not (exact and ty in ("float4", "float8", "numeric"))]
+        extremes = [ty for ty in TYPES if ty not in WITHOUT_EXTREMES and not (exact and ty in ("float4", "float8", "numeric", "interval"))]
         choices += [(name, ty) for name in ("min", "max") for ty in extremes]
         name, ty = self.pick(choices)
         column = self.pick(columns(ty))

@@ -34,6 +34,7 @@ TYPES = {
     "timestamp": ["'infinity'", "'1999-12-31 23:59:59.999999'", "'0044-03-15 12:00 BC'"],
     "timestamptz": ["'-infinity'", "'2024-07-01 12:00:00.5+02'"],
     "uuid": ["'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'"],
+    "interval": ["'0'", "'-1 mons +2 days -03:04:05.6'", "'178956970 years 7 mons 2147483647 days'"],
     "bytea": ["''", r"'\x00ff5c0a09'"],
     "text": ["''", "'it''s'", r"E'tab\there \\ back\nline'", "'ünï \U0001f512'", "repeat('long ', 3000)"],
     "varchar": ["''", "'N'", r"'\N'", "'NULL'"],

@@ -15,7 +15,7 @@ PAGE = "docs/confidential/encdb.md"
 class Page(Confidential):
     def test_statements(self):
         blocks = re.findall(r"^```sql\n(.*?)^```$", (STAGE / PAGE).read_text(), re.M | re.S)
-        self.assertEqual(len(blocks), 11)
+        self.assertEqual(len(blocks), 12)
         for form in FORMS:
             with self.subTest(form):
                 server = self.server(form, form=form, socket=self.evaluator().socket if form == "isolated" else "",
@@ -26,12 +26,13 @@ class Page(Confidential):
                 self.assertEqual(server.psql("SELECT note FROM plain WHERE id = 7"), "secret 7")
                 self.assertEqual(self.as_owner(server, blocks[3]).splitlines()[-1], "blue|7")
                 self.assertEqual(self.as_owner(server, blocks[4]).splitlines(), ["A-1|1.01", "A-2|2.010", "A-3|3.02"])
-                self.assertEqual(self.as_owner(server, blocks[5]), "530.25|owner 1")
-                self.assertEqual(self.as_owner(server, blocks[6]).splitlines(), ["63.00", "63.00", "63.00", "1", "2", "3", "3"])
-                self.assertEqual(self.as_owner(server, blocks[7]).splitlines(), ["1", "1"])
-                self.as_owner(server, blocks[8])
-                self.assertEqual(self.as_owner(server, blocks[9]).splitlines(), ["100", "0", "100"])
-                self.assertEqual(self.as_owner(server, blocks[10]).splitlines()[-4:], ["id|-1", "owner|-1", "balance|-1", "opened|1"])
+                self.assertEqual(self.as_owner(server, blocks[5]).splitlines(), ["07:30:00|08:00:00"] * 4 + ["32:00:00"])
+                self.assertEqual(self.as_owner(server, blocks[6]), "530.25|owner 1")
+                self.assertEqual(self.as_owner(server, blocks[7]).splitlines(), ["63.00", "63.00", "63.00", "1", "2", "3", "3"])
+                self.assertEqual(self.as_owner(server, blocks[8]).splitlines(), ["1", "1"])
+                self.as_owner(server, blocks[9])
+                self.assertEqual(self.as_owner(server, blocks[10]).splitlines(), ["100", "0", "100"])
+                self.assertEqual(self.as_owner(server, blocks[11]).splitlines()[-4:], ["id|-1", "owner|-1", "balance|-1", "opened|1"])
 
     def test_settings(self):
         """The table names every setting, with its default."""

@@ -12,10 +12,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from confidential import TOOLS, VERSION, Confidential  # noqa: E402
 from pgseal_test import main  # noqa: E402
 
-NAMES = ["int4", "int8", "float4", "float8", "decimal", "bool", "date", "timestamp", "timestamptz", "uuid", "bytea", "text"]
+NAMES = ["int4", "int8", "float4", "float8", "decimal", "bool", "date", "timestamp", "timestamptz", "uuid", "bytea", "interval", "text"]
 TYPES = [*(f"enc_{name}" for name in NAMES), "rnd_type", "det_type"]
 REFUSED = ["text", "varchar", "bpchar", "name", '"char"', "bytea", "json", "jsonb", "xml"]
-VALUES = {"bool": "true", "uuid": "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "bytea": "'x'", "text": "'ada'",
+VALUES = {"bool": "true", "interval": "'1 day'", "uuid": "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "bytea": "'x'", "text": "'ada'",
           **dict.fromkeys(["date", "timestamp", "timestamptz"], "'2024-02-29'")}
 MADE = """
 SELECT encdb.dek_generate(encdb.default_keyname()) IS NOT NULL, encdb.dek_generate('det', '{"flags": "DET"}') IS NOT NULL;

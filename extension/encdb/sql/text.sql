@@ -192,7 +192,7 @@ CREATE FUNCTION substr(enc_bytea, integer, integer) RETURNS enc_bytea
 CREATE FUNCTION length(enc_bytea) RETURNS enc_int4
     AS 'MODULE_PATHNAME', 'encdb_length' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 
--- Fields of dates and times; those of enc_timestamptz are read in UTC.
+-- Fields of dates, times and intervals, and the months, days and time between two times; those of enc_timestamptz are read in UTC.
 
 CREATE FUNCTION pg_catalog.extract(text, enc_date) RETURNS enc_decimal
     AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
@@ -200,18 +200,26 @@ CREATE FUNCTION pg_catalog.extract(text, enc_timestamp) RETURNS enc_decimal
     AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE FUNCTION pg_catalog.extract(text, enc_timestamptz) RETURNS enc_decimal
     AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION pg_catalog.extract(text, enc_interval) RETURNS enc_decimal
+    AS 'MODULE_PATHNAME', 'encdb_extract' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE FUNCTION date_part(text, enc_date) RETURNS enc_float8
     AS 'MODULE_PATHNAME', 'encdb_date_part' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE FUNCTION date_part(text, enc_timestamp) RETURNS enc_float8
     AS 'MODULE_PATHNAME', 'encdb_date_part' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE FUNCTION date_part(text, enc_timestamptz) RETURNS enc_float8
     AS 'MODULE_PATHNAME', 'encdb_date_part' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION date_part(text, enc_interval) RETURNS enc_float8
+    AS 'MODULE_PATHNAME', 'encdb_date_part' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE FUNCTION date_trunc(text, enc_date) RETURNS enc_timestamptz
     AS 'MODULE_PATHNAME', 'encdb_date_trunc' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE FUNCTION date_trunc(text, enc_timestamp) RETURNS enc_timestamp
     AS 'MODULE_PATHNAME', 'encdb_date_trunc' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE FUNCTION date_trunc(text, enc_timestamptz) RETURNS enc_timestamptz
     AS 'MODULE_PATHNAME', 'encdb_date_trunc' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION age(enc_timestamp, enc_timestamp) RETURNS enc_interval
+    AS 'MODULE_PATHNAME', 'encdb_age' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
+CREATE FUNCTION age(enc_timestamptz, enc_timestamptz) RETURNS enc_interval
+    AS 'MODULE_PATHNAME', 'encdb_age' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 
 -- The zone is UTC, and names are English.
 

@@ -52,14 +52,14 @@ typedef struct varlena Cell;
 /* What makes a cell of cells and is compiled: names of functions, and the signs that pgext.h has for them */
 #define FOR_EACH_BINARY(FUNCTION) \
 	FUNCTION(add, '+') FUNCTION(sub, '-') FUNCTION(mul, '*') FUNCTION(div, '/') FUNCTION(mod, '%') \
-	FUNCTION(power, POWER_SIGN)
+	FUNCTION(power, POWER_SIGN) FUNCTION(age, 'm')
 #define FOR_EACH_UNARY(FUNCTION) \
 	FUNCTION(negate, '~') FUNCTION(abs, '@')
 /* Casts, with the numbers of the types that they lead to */
 #define FOR_EACH_CAST(FUNCTION) \
 	FUNCTION(to_int4, 0x09) FUNCTION(to_int8, 0x0a) FUNCTION(to_float4, 0x0b) FUNCTION(to_float8, 0x0c) \
 	FUNCTION(to_decimal, 0x0d) FUNCTION(to_bool, 0x0e) FUNCTION(to_date, 0x0f) FUNCTION(to_timestamp, 0x10) \
-	FUNCTION(to_timestamptz, 0x11) FUNCTION(to_text, TYPE_TEXT)
+	FUNCTION(to_timestamptz, 0x11) FUNCTION(to_interval, 0x14) FUNCTION(to_text, TYPE_TEXT)
 
 extern int	encdb_evaluator;
 extern char *encdb_socket;

@@ -62,7 +62,8 @@ encdb_plain_type(Oid type)
 		{BOOLOID, 0x0e, "enc_bool", boolsend}, {DATEOID, 0x0f, "enc_date", date_send},
 		{TIMESTAMPOID, 0x10, "enc_timestamp", timestamp_send},
 		{TIMESTAMPTZOID, 0x11, "enc_timestamptz", timestamptz_send}, {UUIDOID, 0x12, "enc_uuid", uuid_send},
-		{BYTEAOID, 0x13, "enc_bytea", byteasend, true}, {TEXTOID, TYPE_TEXT, "enc_text", SendText, true},
+		{BYTEAOID, 0x13, "enc_bytea", byteasend, true}, {INTERVALOID, 0x14, "enc_interval", interval_send},
+		{TEXTOID, TYPE_TEXT, "enc_text", SendText, true},
 		{VARCHAROID, TYPE_TEXT, "enc_text", SendText, true},
 	};
 

@@ -205,7 +205,7 @@ fn fixed_len(ty: Type) -> Option<usize> {
         Type::Bool => Some(1),
         Type::Int4 | Type::Float4 | Type::Date => Some(4),
         Type::Int8 | Type::Float8 | Type::Timestamp | Type::TimestampTz => Some(8),
-        Type::Uuid => Some(16),
+        Type::Uuid | Type::Interval => Some(16),
         Type::Decimal | Type::Bytea | Type::Text => None,
     }
 }

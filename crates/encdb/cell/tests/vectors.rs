@@ -83,7 +83,7 @@ struct Token {
 
 fn cells() -> Cells {
     let cells: Cells = vectors!("cell.json");
-    assert_eq!(cells.cases.len(), 107);
+    assert_eq!(cells.cases.len(), 109);
     cells
 }
 

@@ -12,7 +12,7 @@ pub enum Encrypted {
     Any,
 }
 
-pub(crate) const NAMES: [(&str, Type); 12] = [
+pub(crate) const NAMES: [(&str, Type); 13] = [
     ("enc_int4", Type::Int4),
     ("enc_int8", Type::Int8),
     ("enc_float4", Type::Float4),
@@ -24,6 +24,7 @@ pub(crate) const NAMES: [(&str, Type); 12] = [
     ("enc_timestamptz", Type::TimestampTz),
     ("enc_uuid", Type::Uuid),
     ("enc_bytea", Type::Bytea),
+    ("enc_interval", Type::Interval),
     ("enc_text", Type::Text),
 ];
 
@@ -132,6 +133,7 @@ pub(crate) fn plain_type(ty: &PgType) -> Option<Type> {
         (PgType::TIMESTAMPTZ, Type::TimestampTz),
         (PgType::UUID, Type::Uuid),
         (PgType::BYTEA, Type::Bytea),
+        (PgType::INTERVAL, Type::Interval),
         (PgType::TEXT, Type::Text),
         (PgType::VARCHAR, Type::Text),
         (PgType::BPCHAR, Type::Text),

@@ -13,11 +13,11 @@ use crate::catalog::Catalog;
 use crate::observer::{Event, Nobody, Observer};
 use crate::opening::{Backend, Opened, Opening, Owner};
 use crate::refusal::Refusal;
-use crate::relay::{Relay, RelayError, Settings, TIME_ZONE};
+use crate::relay::{Relay, RelayError, Settings};
 use crate::scram;
+use crate::times::Times;
 use crate::values::Keys;
 use crate::wire::{self, Frames, MessageError, Reader};
-use crate::zone::Zone;
 use crate::Seal;
 
 /// Why a connection ends.
@@ -95,8 +95,8 @@ struct Login {
     driver: Frames,
     server: Frames,
     settings: Settings,
-    /// The session's time zone
-    zone: Zone,
+    /// The session's time zone and style of intervals
+    times: Times,
     /// The server offers to bind passwords to its certificate, which the driver was not told
     binds: bool,
     /// The server's process, by what it says for requests to cancel
@@ -229,7 +229,7 @@ impl Engine {
             driver,
             server: Frames::default(),
             settings,
-            zone: Zone::default(),
+            times: Times::default(),
             binds: false,
             backend: None,
             ready: Vec::new(),
@@ -275,9 +275,7 @@ impl Engine {
                     let mut reader = Reader::new(message);
                     let (name, value) = (reader.string()?, reader.string()?);
                     login.settings.set(name, value);
-                    if name == TIME_ZONE {
-                        login.zone = Zone::named(value);
-                    }
+                    login.times.set(name, value);
                     self.to_driver.extend_from_slice(message);
                 }
                 b'R' => {
@@ -340,7 +338,7 @@ impl Engine {
         self.to_driver.extend_from_slice(&login.ready);
         let relay = Relay::new(Arc::new(catalog), keys);
         let relay = relay.with_settings(login.settings);
-        let mut relay = Box::new(relay.with_zone(login.zone.clone()));
+        let mut relay = Box::new(relay.with_times(login.times.clone()));
         relay.from_driver(&login.driver.take_rest())?;
         self.state = State::Open(relay);
         Ok(())
@@ -416,7 +414,7 @@ impl Keys for NoKeys {
 /// The data keys of an open session.
 struct SessionKeys {
     session: Session,
-    zone: Mutex<Zone>,
+    times: Mutex<Times>,
     observer: Arc<dyn Observer>,
 }
 
@@ -427,7 +425,7 @@ impl SessionKeys {
         let observer = Arc::clone(observer);
         Arc::new(Self {
             session,
-            zone: Mutex::default(),
+            times: Mutex::default(),
             observer,
         })
     }
@@ -441,9 +439,9 @@ impl Seal for SessionKeys {
         Ok(cell)
     }
 
-    fn zone(&self) -> Zone {
-        let zone = self.zone.lock();
-        zone.unwrap_or_else(PoisonError::into_inner).clone()
+    fn times(&self) -> Times {
+        let times = self.times.lock();
+        times.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -458,8 +456,8 @@ impl Keys for SessionKeys {
         Ok(value)
     }
 
-    fn set_zone(&self, zone: Zone) {
-        *self.zone.lock().unwrap_or_else(PoisonError::into_inner) = zone;
+    fn set_times(&self, times: Times) {
+        *self.times.lock().unwrap_or_else(PoisonError::into_inner) = times;
     }
 
     fn note(&self, event: Event) {

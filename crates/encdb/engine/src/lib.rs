@@ -24,6 +24,7 @@ mod relay;
 mod scram;
 mod shown;
 mod sql;
+mod times;
 mod values;
 mod wire;
 mod zone;
@@ -41,6 +42,7 @@ pub use sql::{
     analyze, converted, hexadecimal, value_of_text, Analysis, Cast, Conversion, Parameter,
     Prepared, PreparedByName, Seal,
 };
+pub use times::{SessionTimes, Times};
 pub use values::Keys;
 pub use wire::{error as error_response, FrameError, MessageError};
-pub use zone::{SessionZone, Zone};
+pub use zone::Zone;

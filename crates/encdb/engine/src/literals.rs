@@ -9,9 +9,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use pgseal_client::{Array, Type};
-use pgseal_value::{cast, hash_bytes, Value};
+use pgseal_value::{cast, hash_bytes, Value, ValueError};
 
-use crate::zone::SessionZone;
+use crate::refusal::Refusal;
+use crate::times::SessionTimes;
 
 /// The letters of a secret that a longer text must not contain. A shorter one is a part of many.
 const LETTERS: usize = 4;
@@ -85,8 +86,8 @@ impl Literals {
 
     /// Whether a value that meets no column is one that is sealed. The session's zone is that in
     /// which the server would read it.
-    pub(crate) fn are_twice(&self, zone: SessionZone<'_>) -> bool {
-        self.loose.iter().any(|plain| self.has(plain, zone))
+    pub(crate) fn are_twice(&self, times: SessionTimes<'_>) -> bool {
+        self.loose.iter().any(|plain| self.has(plain, times))
     }
 
     /// Returns them as parameters are compared with them. A program that gives its data as
@@ -100,8 +101,10 @@ impl Literals {
         self
     }
 
-    fn has(&self, plain: &Plain, zone: SessionZone<'_>) -> bool {
-        self.sealed.iter().any(|sealed| is_one(plain, sealed, zone))
+    fn has(&self, plain: &Plain, times: SessionTimes<'_>) -> bool {
+        self.sealed
+            .iter()
+            .any(|sealed| is_one(plain, sealed, times))
     }
 }
 
@@ -113,17 +116,19 @@ fn folded(text: &str) -> String {
 }
 
 /// Whether a value in clear is the sealed one, whose text is folded, or contains it.
-fn is_one(plain: &Plain, sealed: &Value, zone: SessionZone<'_>) -> bool {
+fn is_one(plain: &Plain, sealed: &Value, times: SessionTimes<'_>) -> bool {
     match (plain, sealed) {
         (Plain::Text(text), Value::Text(secret)) => {
             let is_long = secret.chars().count() >= LETTERS;
             let folded = folded(text);
-            folded == *secret || is_long && folded.contains(secret) || has_item(text, sealed, zone)
+            folded == *secret || is_long && folded.contains(secret) || has_item(text, sealed, times)
         }
-        (Plain::Text(text), sealed) => is_read(text, sealed, zone) || has_item(text, sealed, zone),
+        (Plain::Text(text), sealed) => {
+            is_read(text, sealed, times) || has_item(text, sealed, times)
+        }
         (Plain::Number(number), Value::Text(secret)) => number == secret,
-        (Plain::Number(_), Value::Bool(_)) => false,
-        (Plain::Number(number), sealed) => is_read(number, sealed, zone),
+        (Plain::Number(_), Value::Bool(_) | Value::Interval(_)) => false,
+        (Plain::Number(number), sealed) => is_read(number, sealed, times),
         (Plain::Truth(truth), Value::Bool(secret)) => truth == secret,
         (Plain::Truth(truth), Value::Text(secret)) => truth.to_string() == *secret,
         (Plain::Truth(_), _) => false,
@@ -136,11 +141,11 @@ fn is_one(plain: &Plain, sealed: &Value, zone: SessionZone<'_>) -> bool {
 }
 
 /// Whether a text is an array with the sealed value in it.
-fn has_item(text: &str, sealed: &Value, zone: SessionZone<'_>) -> bool {
+fn has_item(text: &str, sealed: &Value, times: SessionTimes<'_>) -> bool {
     let text = text.trim();
     let array = text.starts_with(['{', '[']).then(|| Array::parse(text));
     let array = array.and_then(Result::ok);
-    let is_it = |item: &String| is_one(&Plain::Text(item.clone()), sealed, zone);
+    let is_it = |item: &String| is_one(&Plain::Text(item.clone()), sealed, times);
     array.is_some_and(|array| {
         let items = array.items().iter().flatten();
         items.map(|item| item.to_string()).any(|item| is_it(&item))
@@ -148,18 +153,29 @@ fn has_item(text: &str, sealed: &Value, zone: SessionZone<'_>) -> bool {
 }
 
 /// Whether a text, read as a value of the type of the sealed one, is that value. Numbers are
-/// compared across their types. In a zone that is not known, any time may be any instant.
-fn is_read(text: &str, sealed: &Value, zone: SessionZone<'_>) -> bool {
+/// compared across their types. In a zone that is not known, any time may be any instant, and so
+/// may an interval in a style that is not known.
+fn is_read(text: &str, sealed: &Value, times: SessionTimes<'_>) -> bool {
     let text = text.trim();
     let ty = sealed.ty();
     let (read, sealed) = match cast(sealed, Type::Decimal) {
         Ok(number) => (Value::parse(Type::Decimal, text), number),
         Err(_) if ty == Type::TimestampTz => {
-            let read = Value::parse_in(ty, text, &zone());
+            let read = Value::parse_in(ty, text, &times());
             if read.is_err() && Value::parse(ty, text).is_ok() {
                 return true;
             }
             (read, sealed.duplicate())
+        }
+        Err(_) if ty == Type::Interval => {
+            let read = times().read(text, ty);
+            if matches!(read, Err(Refusal::IntervalStyle)) {
+                return true;
+            }
+            (
+                read.map_err(|_| ValueError::DatetimeSyntax(ty)),
+                sealed.duplicate(),
+            )
         }
         Err(_) => (Value::parse(ty, text), sealed.duplicate()),
     };
@@ -211,6 +227,7 @@ impl Literals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::times::Times;
     use crate::zone::Zone;
 
     fn sealed(ty: Type, text: &str) -> Literals {
@@ -222,7 +239,7 @@ mod tests {
     fn is_twice(ty: Type, secret: &str, plain: Plain) -> bool {
         let mut literals = sealed(ty, secret);
         literals.add_loose(plain);
-        literals.are_twice(&Zone::default)
+        literals.are_twice(&Times::default)
     }
 
     #[test]
@@ -275,6 +292,7 @@ mod tests {
             (Type::Bool, "t", Plain::Truth(true)),
             (Type::Bool, "t", text("on")),
             (Type::Int4, "5", text("{4,5}")),
+            (Type::Interval, "1 day", text("24 hours")),
         ] {
             assert!(is_twice(ty, secret, plain), "{secret}");
         }
@@ -283,6 +301,7 @@ mod tests {
             (Type::Bool, "t", number("1")),
             (Type::Bool, "t", Plain::Truth(false)),
             (Type::Date, "2024-01-02", text("2024-01-03")),
+            (Type::Interval, "5 seconds", number("5")),
         ] {
             assert!(!is_twice(ty, secret, plain), "{secret}");
         }
@@ -290,19 +309,31 @@ mod tests {
 
     #[test]
     fn instants_are_read_in_the_sessions_zone() {
-        let is_it = |zone: Zone, plain: &str| {
+        let is_it = |times: Times, plain: &str| {
             let mut literals = sealed(Type::TimestampTz, "2026-01-02 03:04:05+01");
             literals.add_loose(Plain::Text(plain.to_owned()));
-            literals.are_twice(&|| zone.clone())
+            literals.are_twice(&|| times.clone())
         };
-        let berlin = || Zone::named(b"Europe/Berlin");
+        let berlin = || Times::in_zone(Zone::named(b"Europe/Berlin"));
         assert!(is_it(berlin(), "2026-01-02T03:04:05"));
         assert!(!is_it(berlin(), "2026-01-02 02:04:05"));
         assert!(is_it(berlin(), "2026-01-02 02:04:05Z"));
-        assert!(is_it(Zone::Utc, "2026-01-02 02:04:05"));
-        assert!(is_it(Zone::Unknown, "2026-01-02 09:04:05"));
-        assert!(!is_it(Zone::Unknown, "2026-01-02 09:04:05Z"));
-        assert!(!is_it(Zone::Unknown, "ada"));
+        assert!(is_it(Times::default(), "2026-01-02 02:04:05"));
+        assert!(is_it(Times::unknown(), "2026-01-02 09:04:05"));
+        assert!(!is_it(Times::unknown(), "2026-01-02 09:04:05Z"));
+        assert!(!is_it(Times::unknown(), "ada"));
+    }
+
+    #[test]
+    fn intervals_are_read_in_the_sessions_style() {
+        let is_it = |times: Times, plain: &str| {
+            let mut literals = sealed(Type::Interval, "-1 day -2 hours");
+            literals.add_loose(Plain::Text(plain.to_owned()));
+            literals.are_twice(&|| times.clone())
+        };
+        assert!(is_it(Times::default(), "-26:00"));
+        assert!(!is_it(Times::default(), "-1 2:00"));
+        assert!(is_it(Times::unknown(), "-1 2:00"));
     }
 
     #[test]
@@ -310,7 +341,7 @@ mod tests {
         let is_it = |ty, secret: &str, bytes: &[u8]| {
             let mut literals = sealed(ty, secret);
             literals.add_bytes(bytes);
-            literals.are_twice(&Zone::default)
+            literals.are_twice(&Times::default)
         };
         assert!(is_it(Type::Text, "ada", b"ADA"));
         assert!(is_it(Type::Int4, "5", &[0, 5]));

@@ -124,6 +124,13 @@ pub enum Refusal {
          set it on; nothing was sent"
     )]
     Strings,
+    /// An interval whose meaning a setting decides that is not known
+    #[error(
+        "an interval for an encrypted column begins with a sign that IntervalStyle sql_standard \
+         applies to all its parts, and the session's IntervalStyle is not known here: give each \
+         part its sign, or set IntervalStyle in a statement of its own; nothing was sent"
+    )]
+    IntervalStyle,
     /// Something else than a cell in an encrypted column
     #[error("the server sent something that is no cell in an encrypted column")]
     NoCell,
@@ -169,6 +176,7 @@ impl Refusal {
             Self::Copied(_) => "22P04",
             Self::Row(_, refusal) => refusal.sqlstate(),
             Self::Encoding => "22021",
+            Self::IntervalStyle => "22023",
             Self::NoCell => "XX001",
             Self::Parameters { .. } | Self::Message(_) => "08P01",
             Self::TwoUses(_) | Self::AnyType => "42P18",

@@ -7,7 +7,7 @@ use crate::catalog::Cells;
 use crate::observer::Event;
 use crate::refusal::Refusal;
 use crate::sql::{hexadecimal, value_of_text, Cast, Conversion};
-use crate::zone::{SessionZone, Zone};
+use crate::times::{SessionTimes, Times};
 
 /// The formats of the protocol.
 pub(crate) const TEXT: u16 = 0;
@@ -27,8 +27,9 @@ pub trait Keys: crate::Seal {
     /// Takes an event of the connection whose keys these are.
     fn note(&self, _: Event) {}
 
-    /// Takes the session's time zone, which [`crate::Seal::zone`] returns from now on.
-    fn set_zone(&self, _: Zone) {}
+    /// Takes the session's time zone and style of intervals, which [`crate::Seal::times`] returns
+    /// from now on.
+    fn set_times(&self, _: Times) {}
 }
 
 /// The types by which drivers declare a value, by their OIDs (`pg_type.dat`).
@@ -45,6 +46,7 @@ fn declared(oid: u32) -> Option<Cast> {
         1082 => Cast::To(Type::Date),
         1114 => Cast::To(Type::Timestamp),
         1184 => Cast::To(Type::TimestampTz),
+        1186 => Cast::To(Type::Interval),
         1700 => Cast::To(Type::Decimal),
         2950 => Cast::To(Type::Uuid),
         _ => return None,
@@ -76,6 +78,7 @@ pub(crate) fn plain_oid(cells: &Cells) -> Option<u32> {
         Type::Date => (1082, 1182),
         Type::Timestamp => (1114, 1115),
         Type::TimestampTz => (1184, 1185),
+        Type::Interval => (1186, 1187),
         Type::Decimal => (1700, 1231),
         Type::Uuid => (2950, 2951),
     };
@@ -105,7 +108,7 @@ pub(crate) fn plain_length(cells: &Cells) -> u16 {
         Some(Type::Bool) => 1,
         Some(Type::Int4 | Type::Float4 | Type::Date) => 4,
         Some(Type::Int8 | Type::Float8 | Type::Timestamp | Type::TimestampTz) => 8,
-        Some(Type::Uuid) => 16,
+        Some(Type::Uuid | Type::Interval) => 16,
         _ => -1,
     };
     u16::from_be_bytes(length.to_be_bytes())
@@ -126,7 +129,7 @@ pub(crate) fn plain_value(given: &Given<'_>) -> Option<Value> {
         BINARY,
         (Some(declared(given.oid)?), ASSIGNED),
         None,
-        &Zone::default,
+        &Times::default,
     );
     read.ok()
 }
@@ -138,14 +141,14 @@ pub(crate) fn sealed(
     cells: &Cells,
     conversion: Conversion,
     element: u32,
-    (zone, mut seal): (
-        SessionZone<'_>,
+    (times, mut seal): (
+        SessionTimes<'_>,
         impl FnMut(&Value) -> Result<Vec<u8>, Refusal>,
     ),
 ) -> Result<Vec<u8>, Refusal> {
     let mut value = |bytes: &[u8]| {
         let types = (declared(given.oid), conversion);
-        let value = value_of(bytes, given.format, types, cells.ty, zone)?;
+        let value = value_of(bytes, given.format, types, cells.ty, times)?;
         seal(&value)
     };
     if !cells.is_array {
@@ -165,14 +168,14 @@ pub(crate) fn sealed_text(
     text: &str,
     cells: &Cells,
     by: Option<Cast>,
-    (zone, mut seal): (
-        SessionZone<'_>,
+    (times, mut seal): (
+        SessionTimes<'_>,
         impl FnMut(&Value) -> Result<Vec<u8>, Refusal>,
     ),
 ) -> Result<String, Refusal> {
     let ty = cells.ty.ok_or(Refusal::AnyType)?;
     let mut cell = |text: &str| {
-        let value = value_of_text(text, by, ty, zone)?;
+        let value = value_of_text(text, by, ty, times)?;
         Ok::<_, Refusal>(hexadecimal(&seal(&value)?))
     };
     match cells.is_array {
@@ -191,17 +194,17 @@ fn value_of(
     format: u16,
     (declared, conversion): (Option<Cast>, Conversion),
     ty: Option<Type>,
-    zone: SessionZone<'_>,
+    times: SessionTimes<'_>,
 ) -> Result<Value, Refusal> {
     let source = declared.or(conversion.by);
     let to = ty.or(source.map(Cast::ty)).ok_or(Refusal::AnyType)?;
     let value = match (format, source, bytes) {
         (BINARY, Some(Cast::Int2), &[a, b]) => Value::Int4(i16::from_be_bytes([a, b]).into()),
         (BINARY, source, bytes) => Value::decode(source.map_or(to, Cast::ty), bytes)?,
-        (_, None, bytes) => value_of_text(text(bytes)?, None, to, zone)?,
-        (_, Some(source), bytes) => value_of_text(text(bytes)?, Some(source), source.ty(), zone)?,
+        (_, None, bytes) => value_of_text(text(bytes)?, None, to, times)?,
+        (_, Some(source), bytes) => value_of_text(text(bytes)?, Some(source), source.ty(), times)?,
     };
-    conversion.convert(value, to, zone)
+    conversion.convert(value, to, times)
 }
 
 /// Returns what a driver gets, in format `to`, of a cell or of an array of cells in format `from`.
@@ -233,10 +236,10 @@ pub(crate) fn opened(
     })
 }
 
-/// Returns the text of a value, in the session's time zone.
+/// Returns the text of a value, in the session's time zone and style of intervals.
 fn shown(value: &Value, keys: &dyn Keys) -> String {
     match value.ty() {
-        Type::TimestampTz => value.to_text_in(&keys.zone()),
+        Type::TimestampTz | Type::Interval => keys.times().shown(value),
         _ => value.to_text(),
     }
 }

@@ -18,9 +18,6 @@ pub enum Zone {
     Unknown,
 }
 
-/// Returns the session's time zone, where a value needs it.
-pub type SessionZone<'z> = &'z dyn Fn() -> Zone;
-
 impl Zone {
     /// Returns the zone by PostgreSQL's name: one of IANA's, or a rule of POSIX.
     pub fn named(name: &[u8]) -> Self {

@@ -1,11 +1,11 @@
 //! Compiled expressions: operators, casts and functions of cells in postfix order.
 //!
 //! A step is one byte: the operator's sign as in SQL, `$` for the next operand, `~` for the
-//! negative, `@` for the absolute value, `p` for the power as it is since PostgreSQL 16, `#` for
-//! the length, a digit or a letter from `a` to `l` for a field of a time, and another letter for a
-//! cast: 0x40 with the type's number. Other functions are in parentheses, with their other
-//! arguments: those of text ([`TextStep`]) by a small letter, those of numbers and times by a
-//! capital one ([`number`]). All are ASCII, because `EXPLAIN` shows them.
+//! negative, `@` for the absolute value, `p` for the power as it is since PostgreSQL 16, `m` for
+//! `age(a, b)`, `#` for the length, a digit or a letter from `a` to `l` for a field of a time, and
+//! another letter for a cast: 0x40 with the type's number. Other functions are in parentheses, with
+//! their other arguments: those of text ([`TextStep`]) by a small letter, those of numbers and
+//! times by a capital one ([`number`]). All are ASCII, because `EXPLAIN` shows them.
 //!
 //! Invariant: a [`Program`] takes all its operands, never one that is not there, and leaves one
 //! value, which its last step made.
@@ -99,6 +99,7 @@ impl<'a> Step<'a> {
             b'%' => Self::Arithmetic(Arithmetic::Mod),
             b'^' => Self::Arithmetic(Arithmetic::Power),
             b'p' => Self::Arithmetic(Arithmetic::PowerSince16),
+            b'm' => Self::Arithmetic(Arithmetic::Age),
             b'|' => Self::Concat,
             b'~' => Self::Negate,
             b'@' => Self::Absolute,

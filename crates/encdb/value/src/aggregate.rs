@@ -10,7 +10,9 @@ mod pairs;
 use std::cmp::Ordering;
 
 use crate::decimal::{spread, Decimal, Number, Squares, Sum};
-use crate::{compare, float, to_double, Arithmetic, Collate, Type, Value, ValueError};
+use crate::{
+    compare, datetime, float, to_double, Arithmetic, Collate, Interval, Type, Value, ValueError,
+};
 
 use moments::Moments;
 use pairs::Pairs;
@@ -36,6 +38,10 @@ enum State {
         sum: i128,
     },
     Decimal(Sum),
+    Interval {
+        count: i64,
+        sum: Interval,
+    },
     Float4(Option<f32>),
     Float8(Option<f64>),
     Moments(Moments),
@@ -76,6 +82,10 @@ impl Aggregate {
             (_, Type::Int4) => State::Int4 { count: 0, sum: 0 },
             (_, Type::Int8) => State::Int8 { count: 0, sum: 0 },
             (_, Type::Decimal) => State::Decimal(Sum::new()),
+            (_, Type::Interval) => State::Interval {
+                count: 0,
+                sum: Interval::ZERO,
+            },
             (AggregateKind::Avg, _) => State::Moments(Moments::default()),
             (_, Type::Float4) => State::Float4(None),
             _ => State::Float8(None),
@@ -120,6 +130,10 @@ impl Aggregate {
                 *sum += i128::from(*value);
             }
             (State::Decimal(sum), Value::Decimal(value)) => sum.add(value),
+            (State::Interval { count, sum }, Value::Interval(value)) => {
+                *count += 1;
+                *sum = datetime::sum(*sum, *value)?;
+            }
             (State::Float4(sum), Value::Float4(value)) => *sum = Some(added(*sum, *value)?),
             (State::Float8(sum), Value::Float8(value)) => *sum = Some(added(*sum, *value)?),
             (State::Moments(moments), Value::Float4(value)) => moments.add(f64::from(*value))?,
@@ -170,6 +184,10 @@ impl Aggregate {
                 *sum = sum.checked_add(*s).ok_or(range)?;
             }
             (State::Decimal(ours), State::Decimal(theirs)) => ours.combine(theirs),
+            (State::Interval { count, sum }, State::Interval { count: n, sum: s }) => {
+                *count += n;
+                *sum = datetime::sum(*sum, *s)?;
+            }
             (State::Float4(ours), State::Float4(Some(value))) => {
                 *ours = Some(added(*ours, *value)?);
             }
@@ -214,6 +232,11 @@ impl Aggregate {
             State::Int4 { count, sum } => Some(self.total(i128::from(*sum), *count)?),
             State::Int8 { count, sum } => Some(self.total(*sum, *count)?),
             State::Decimal(sum) => self.decimal(sum)?,
+            State::Interval { count: 0, .. } => None,
+            State::Interval { count, sum } => Some(Value::Interval(match self.kind {
+                AggregateKind::Avg => datetime::quotient(*sum, float::from_int8(*count))?,
+                _ => *sum,
+            })),
             State::Float4(sum) => sum.map(Value::Float4),
             State::Float8(sum) => sum.map(Value::Float8),
             State::Moments(moments) => match self.kind.spread() {
@@ -285,6 +308,10 @@ impl Aggregate {
                 into.extend_from_slice(&sum.to_le_bytes());
             }
             State::Decimal(sum) => sum.encode(into),
+            State::Interval { count, sum } => {
+                into.extend_from_slice(&count.to_le_bytes());
+                into.extend_from_slice(&sum.encode());
+            }
             State::Float4(sum) => {
                 into.extend(sum.iter().flat_map(|sum| sum.to_le_bytes()));
             }
@@ -343,6 +370,11 @@ impl State {
                 *sum = i128::from_le_bytes(rest.try_into().ok()?);
             }
             Self::Decimal(sum) => *sum = Sum::decode(bytes)?,
+            Self::Interval { count, sum } => {
+                let (first, rest) = bytes.split_first_chunk()?;
+                *count = i64::from_le_bytes(*first);
+                *sum = Interval::decode(rest.try_into().ok()?).ok()?;
+            }
             Self::Float4(_) | Self::Float8(_) if bytes.is_empty() => {}
             Self::Float4(sum) => *sum = Some(f32::from_le_bytes(bytes.try_into().ok()?)),
             Self::Float8(sum) => *sum = Some(f64::from_le_bytes(bytes.try_into().ok()?)),
@@ -418,7 +450,7 @@ fn take_better(
             Ordering::Equal => {
                 matches!(
                     value,
-                    Value::Float4(_) | Value::Float8(_) | Value::Decimal(_)
+                    Value::Float4(_) | Value::Float8(_) | Value::Decimal(_) | Value::Interval(_)
                 )
             }
         },

@@ -1,7 +1,8 @@
 //! Operators on numbers: which pairs of types have them, and in which type they are computed.
 //!
 //! Mixed operands meet as PostgreSQL's parser lets them: int4 < int8 < numeric, all of them with
-//! floats in double precision. Dates take and give numbers of days.
+//! floats in double precision. Dates take and give numbers of days; times and intervals have a file
+//! of their own.
 
 use crate::{
     cast, datetime, decimal, float, integer, to_double, Arithmetic, Type, Value, ValueError,
@@ -52,6 +53,7 @@ fn mixed(op: Arithmetic, a: &Value, b: &Value) -> Result<Value, ValueError> {
         (Arithmetic::Sub, Value::Date(a), Value::Date(b)) => {
             datetime::days_between(*a, *b).map(Value::Int4)
         }
+        _ if datetime::has_intervals(op, a.ty(), b.ty()) => datetime::compute_interval(op, a, b),
         _ => {
             let none = ValueError::Undefined(a.ty(), b.ty());
             let ty = common(op, a.ty(), b.ty()).ok_or(none)?;
@@ -90,6 +92,7 @@ pub fn negate(value: &Value) -> Result<Value, ValueError> {
         Value::Float4(value) => Ok(Value::Float4(-value)),
         Value::Float8(value) => Ok(Value::Float8(-value)),
         Value::Decimal(value) => Ok(Value::Decimal(value.negated())),
+        Value::Interval(value) => value.checked_negated().map(Value::Interval),
         _ => Err(ValueError::NoFunction(value.ty())),
     }
 }

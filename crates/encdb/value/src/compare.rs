@@ -17,6 +17,7 @@ pub fn compare(a: &Value, b: &Value, collation: &dyn Collate) -> Result<Ordering
         (Value::TimestampTz(a), Value::TimestampTz(b)) => Ok(a.cmp(b)),
         (Value::Uuid(a), Value::Uuid(b)) => Ok(a.cmp(b)),
         (Value::Bytea(a), Value::Bytea(b)) => Ok(a.cmp(b)),
+        (Value::Interval(a), Value::Interval(b)) => Ok(a.span().cmp(&b.span())),
         (Value::Text(a), Value::Text(b)) => Ok(collation.compare(a, b)),
         (Value::Float4(a), Value::Float4(b)) => Ok(float::compare(*a, *b)),
         (Value::Float8(a), Value::Float8(b)) => Ok(float::compare(*a, *b)),
@@ -50,6 +51,7 @@ pub fn hash_bytes(value: &Value, into: &mut Vec<u8>) -> Type {
         Value::Float4(value) => into.extend_from_slice(&float::canonical(f64::from(*value))),
         Value::Float8(value) => into.extend_from_slice(&float::canonical(*value)),
         Value::Decimal(value) => value.hash_bytes(into),
+        Value::Interval(value) => into.extend_from_slice(&value.span().to_be_bytes()),
         other => other.encode(into),
     }
     match value.ty() {
@@ -71,6 +73,7 @@ pub fn order_prefix(value: &Value) -> u64 {
         Value::Timestamp(value) | Value::TimestampTz(value) => signed(*value),
         Value::Uuid(value) => leading(value),
         Value::Bytea(value) => leading(value),
+        Value::Interval(value) => signed(value.leading_span()),
         Value::Text(value) => leading(value.as_bytes()),
         Value::Float4(value) => float::order_prefix(f64::from(*value)),
         Value::Float8(value) => float::order_prefix(*value),

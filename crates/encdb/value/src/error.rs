@@ -40,6 +40,12 @@ pub enum ValueError {
     /// Infinite dates have no distance.
     #[error("cannot subtract infinite dates")]
     InfiniteDates,
+    /// Infinite timestamps have no distance.
+    #[error("cannot subtract infinite timestamps")]
+    InfiniteTimes,
+    /// An interval with a field that does not fit.
+    #[error("interval field value out of range")]
+    IntervalField,
     /// Division, or a remainder, by zero.
     #[error("division by zero")]
     DivisionByZero,
@@ -130,12 +136,15 @@ impl ValueError {
     /// The code that PostgreSQL gives the error.
     pub fn sqlstate(self) -> &'static str {
         match self {
-            Self::OutOfRange(Type::Date | Type::Timestamp | Type::TimestampTz) => "22008",
+            Self::OutOfRange(Type::Date | Type::Timestamp | Type::TimestampTz | Type::Interval) => {
+                "22008"
+            }
             Self::OutOfRange(_) | Self::TextOutOfRange(_) => "22003",
             Self::Overflow | Self::Underflow | Self::NumericOverflow => "22003",
             Self::FieldOverflow => "22003",
             Self::Truncation => "22001",
-            Self::DatetimeRange(_) | Self::InfiniteDates => "22008",
+            Self::DatetimeRange(_) | Self::InfiniteDates | Self::InfiniteTimes => "22008",
+            Self::IntervalField => "22015",
             Self::ZoneRange => "22009",
             Self::DivisionByZero => "22012",
             Self::ZeroToNegative | Self::NegativeToFraction => "2201F",

@@ -73,7 +73,7 @@ pub(crate) fn arithmetic<F: Float>(op: Arithmetic, a: F, b: F) -> Result<F, Valu
     let divides = match op {
         Arithmetic::Add | Arithmetic::Sub | Arithmetic::Mul => false,
         Arithmetic::Div => true,
-        Arithmetic::Mod | Arithmetic::Power | Arithmetic::PowerSince16 => {
+        Arithmetic::Mod | Arithmetic::Power | Arithmetic::PowerSince16 | Arithmetic::Age => {
             return Err(ValueError::Undefined(F::TYPE, F::TYPE));
         }
     };

@@ -59,7 +59,7 @@ pub(crate) fn int4(op: Arithmetic, a: i32, b: i32) -> Result<i32, ValueError> {
         Arithmetic::Div | Arithmetic::Mod if b == 0 => return Err(ValueError::DivisionByZero),
         Arithmetic::Div => a.checked_div(b),
         Arithmetic::Mod => Some(a.wrapping_rem(b)),
-        Arithmetic::Power | Arithmetic::PowerSince16 => return none,
+        Arithmetic::Power | Arithmetic::PowerSince16 | Arithmetic::Age => return none,
     };
     result.ok_or(ValueError::OutOfRange(Type::Int4))
 }
@@ -75,7 +75,7 @@ pub(crate) fn int8(op: Arithmetic, a: i64, b: i64) -> Result<i64, ValueError> {
         Arithmetic::Div | Arithmetic::Mod if b == 0 => return Err(ValueError::DivisionByZero),
         Arithmetic::Div => a.checked_div(b),
         Arithmetic::Mod => Some(a.wrapping_rem(b)),
-        Arithmetic::Power | Arithmetic::PowerSince16 => return none,
+        Arithmetic::Power | Arithmetic::PowerSince16 | Arithmetic::Age => return none,
     };
     result.ok_or(ValueError::OutOfRange(Type::Int8))
 }

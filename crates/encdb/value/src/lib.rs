@@ -50,7 +50,9 @@ pub use collate::{Class, Collate, C};
 pub use compare::{compare, hash_bytes, order_prefix};
 #[cfg(feature = "zones")]
 pub use datetime::NamedZone;
-pub use datetime::{add_interval, date_trunc, extract, East, Field, Format, Interval, Utc, Zone};
+pub use datetime::{
+    add_interval, date_trunc, extract, East, Field, Format, Interval, IntervalStyle, Utc, Zone,
+};
 pub use decimal::Decimal;
 pub use error::ValueError;
 pub use like::{has_prefix, like, like_escape, order_beside_prefix, order_of_prefixes, PrefixEnd};

@@ -17,11 +17,13 @@ pub enum Arithmetic {
     Power,
     /// `^`, with the scale that it has since PostgreSQL 16
     PowerSince16,
+    /// `age(a, b)`: the years, months, days and time between two instants
+    Age,
 }
 
 impl Arithmetic {
     /// Every operator.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Add,
         Self::Sub,
         Self::Mul,
@@ -29,6 +31,7 @@ impl Arithmetic {
         Self::Mod,
         Self::Power,
         Self::PowerSince16,
+        Self::Age,
     ];
 
     pub(crate) fn is_power(self) -> bool {

@@ -1,18 +1,21 @@
 //! Functions of times that go by way of another type: date_part, to_char and AT TIME ZONE. to_char is
 //! of numbers, too.
 
-use crate::datetime::{extract, fraction_of, is_finite, Field, Format, Zone};
+use crate::datetime::{extract, fraction_of, fraction_of_interval, is_finite, Field, Format, Zone};
 use crate::{cast, cast_in, NumberFormat, Type, Value, ValueError};
 
 /// `date_part(field, value)`, a double; nothing for fields that an infinite time does not have. A
 /// date is the timestamp of its midnight.
 pub fn date_part(field: Field, value: &Value) -> Result<Option<Value>, ValueError> {
-    let instant = match value {
-        Value::Timestamp(instant) | Value::TimestampTz(instant) => *instant,
+    let fraction = match value {
+        Value::Timestamp(instant) | Value::TimestampTz(instant) => {
+            fraction_of(field, *instant).filter(|_| is_finite(*instant))
+        }
+        Value::Interval(interval) => fraction_of_interval(field, *interval),
         Value::Date(_) => return date_part(field, &cast(value, Type::Timestamp)?),
         _ => return Err(ValueError::NoFunction(value.ty())),
     };
-    match fraction_of(field, instant).filter(|_| is_finite(instant)) {
+    match fraction {
         Some(part) => Ok(Some(Value::Float8(part))),
         None => {
             let part = extract(field, value)?;

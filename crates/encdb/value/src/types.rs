@@ -26,13 +26,15 @@ pub enum Type {
     Uuid = 0x12,
     /// bytea
     Bytea = 0x13,
+    /// interval
+    Interval = 0x14,
     /// text
     Text = 0x39,
 }
 
 impl Type {
     /// Every type, in the order of the numbers.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Int4,
         Self::Int8,
         Self::Float4,
@@ -44,6 +46,7 @@ impl Type {
         Self::TimestampTz,
         Self::Uuid,
         Self::Bytea,
+        Self::Interval,
         Self::Text,
     ];
 
@@ -74,6 +77,7 @@ impl Type {
             Self::TimestampTz => "timestamp with time zone",
             Self::Uuid => "uuid",
             Self::Bytea => "bytea",
+            Self::Interval => "interval",
             Self::Text => "text",
         }
     }

@@ -5,7 +5,10 @@
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::{binary, datetime, float_text, integer, text, Decimal, Type, Utc, ValueError, Zone};
+use crate::{
+    binary, datetime, float_text, integer, text, Decimal, Interval, IntervalStyle, Type, Utc,
+    ValueError, Zone,
+};
 
 /// A plain value. Wiped when dropped; copied by [`Value::duplicate`] alone.
 pub enum Value {
@@ -31,6 +34,8 @@ pub enum Value {
     Uuid([u8; 16]),
     /// bytea
     Bytea(Vec<u8>),
+    /// interval
+    Interval(Interval),
     /// text
     Text(String),
 }
@@ -64,6 +69,7 @@ impl Value {
             Self::TimestampTz(_) => Type::TimestampTz,
             Self::Uuid(_) => Type::Uuid,
             Self::Bytea(_) => Type::Bytea,
+            Self::Interval(_) => Type::Interval,
             Self::Text(_) => Type::Text,
         }
     }
@@ -83,6 +89,7 @@ impl Value {
             Self::TimestampTz(value) => Self::TimestampTz(*value),
             Self::Uuid(value) => Self::Uuid(*value),
             Self::Bytea(value) => Self::Bytea(value.clone()),
+            Self::Interval(value) => Self::Interval(*value),
             Self::Text(value) => Self::Text(value.clone()),
         }
     }
@@ -101,6 +108,7 @@ impl Value {
             Type::Float8 => Self::Float8(f64::from_be_bytes(exact(bytes).ok_or(malformed)?)),
             Type::Uuid => Self::Uuid(exact(bytes).ok_or(malformed)?),
             Type::Bytea => Self::Bytea(bytes.to_vec()),
+            Type::Interval => Self::Interval(Interval::decode(exact(bytes).ok_or(malformed)?)?),
             Type::Text => Self::Text(text::decode(bytes)?),
             Type::Decimal => Self::Decimal(Decimal::decode(bytes)?),
             Type::Date => {
@@ -127,6 +135,7 @@ impl Value {
             }
             Self::Uuid(value) => into.extend_from_slice(value),
             Self::Bytea(value) => into.extend_from_slice(value),
+            Self::Interval(value) => into.extend_from_slice(&value.encode()),
             Self::Text(value) => into.extend_from_slice(value.as_bytes()),
         }
     }
@@ -151,11 +160,12 @@ impl Value {
             Type::TimestampTz => Self::TimestampTz(datetime::parse_instant(text, ty, zone)?),
             Type::Uuid => Self::Uuid(binary::parse_uuid(text)?),
             Type::Bytea => Self::Bytea(binary::parse_bytea(text)?),
+            Type::Interval => Self::Interval(Interval::parse(text, IntervalStyle::Postgres)?),
         })
     }
 
     /// Returns the text that PostgreSQL prints: dates in ISO form, instants in UTC, bytes in
-    /// hexadecimal.
+    /// hexadecimal, intervals in the style `postgres`.
     pub fn to_text(&self) -> String {
         self.to_text_in(&Utc)
     }
@@ -175,6 +185,7 @@ impl Value {
             Self::TimestampTz(value) => datetime::print_instant_in(*value, zone),
             Self::Uuid(value) => binary::print_uuid(value),
             Self::Bytea(value) => binary::print_bytea(value),
+            Self::Interval(value) => value.to_text(IntervalStyle::Postgres),
         }
     }
 }

@@ -17,6 +17,7 @@ SELECT type, unnest(vals) FROM (VALUES
   ('timestamp', '{2000-01-01,1999-12-31 23:59:59.999999,2024-02-29 12:00,infinity,-infinity}'),
   ('timestamptz', '{2000-01-01 00:00+00,2000-01-01 00:00+02,2024-02-29 12:00+00,infinity,-infinity}'),
   ('uuid', '{00000000-0000-0000-0000-000000000000,ffffffff-ffff-ffff-ffff-ffffffffffff,12345678-1234-1234-1234-123456789012}'),
+  ('interval', '{0,1 day,24:00,1 mon,30 days,-1 mon,"-1 mon +720:00:00.000001",2147483647 days,-178956970 years}'),
   ('bytea', '{"","\\x00","\\x0001","\\xff","\\x6162"}'),
   ('text', '{"",a,A,b,ab,"a ",z}')) AS t (type, vals);
 INSERT INTO sample VALUES ('text', U&'z\00e9'), ('text', U&'\00e9'), ('text', U&'\20ac');

@@ -109,9 +109,35 @@ SELECT encdb.enc_timestamp_encrypt('294276-12-31') + interval '1 day';
 SELECT encdb.enc_int4_encrypt(1) + interval '1 day';
 PREPARE shifted AS SELECT NULL::enc_timestamp - $1, NULL::enc_date - $2;
 SELECT parameter_types FROM pg_prepared_statements WHERE name = 'shifted';
--- What there is no type for: say extract(epoch FROM a) - extract(epoch FROM b)
-SELECT x - x FROM (SELECT encdb.enc_timestamp_encrypt('2024-01-01') AS x) v;
+-- A number of days or an interval?
 SELECT x + '1' FROM (SELECT encdb.enc_date_encrypt('2024-01-01') AS x) v;
+-- Encrypted intervals
+SET intervalstyle = postgres;
+SELECT encdb.decrypt(x - y) AS minus, encdb.decrypt(y - x) AS sign, encdb.decrypt(age(x, y)) AS age, encdb.decrypt(y + (x - y)) = encdb.decrypt(x) AS back,
+       encdb.decrypt(d - y) AS date, encdb.decrypt(age(d, x)) AS of_date, x - y > i AS longer
+  FROM (SELECT encdb.enc_timestamp_encrypt('2024-03-01 12:00') AS x, encdb.enc_timestamp_encrypt('2024-01-31 13:30') AS y, encdb.enc_date_encrypt('2024-02-29') AS d,
+               encdb.enc_interval_encrypt('29 days') AS i) v;
+SELECT encdb.decrypt(x - y) AS minus, encdb.decrypt(age(x, y)) AS age, encdb.decrypt(x - i) AS moved, encdb.decrypt(i + y) AS commuted
+  FROM (SELECT encdb.enc_timestamptz_encrypt('2024-03-01 12:00+00') AS x, encdb.enc_timestamptz_encrypt('2024-01-31 13:30+02') AS y,
+               encdb.enc_interval_encrypt('1 mon 1 day') AS i) v;
+SELECT encdb.decrypt(i + j) AS plus, encdb.decrypt(i - j) AS minus, encdb.decrypt(- i) AS sign, encdb.decrypt(i * f) AS times, encdb.decrypt(f * j) AS commuted,
+       encdb.decrypt(i / f) AS by, encdb.decrypt(extract(day FROM i)) AS day, encdb.decrypt(date_part('epoch', j)) AS epoch, encdb.decrypt(i::enc_text) AS text,
+       encdb.decrypt(encdb.enc_text_encrypt('P1DT2H')::enc_interval) AS iso, i > interval '36 days' AS plain
+  FROM (SELECT encdb.enc_interval_encrypt('1 mon 5 days') AS i, encdb.enc_interval_encrypt('-02:30') AS j, encdb.enc_float8_encrypt(1.5) AS f) v;
+SELECT encdb.decrypt(sum(i)) AS sum, encdb.decrypt(avg(i)) AS avg, encdb.decrypt(min(i)) AS min, encdb.decrypt(max(i)) AS max, count(DISTINCT i)
+  FROM (SELECT encdb.enc_interval_encrypt(p) FROM unnest('{1 mon,30 days,2 days 12:00}'::interval[]) p) v(i);
+\set VERBOSITY sqlstate
+SELECT encdb.enc_timestamp_encrypt('infinity') - encdb.enc_timestamp_encrypt('2024-01-01');
+SELECT age(encdb.enc_timestamp_encrypt('2024-01-01'), encdb.enc_timestamp_encrypt('-infinity'));
+SELECT encdb.enc_interval_encrypt('2147483647 days') + encdb.enc_interval_encrypt('1 day');
+SELECT encdb.enc_interval_encrypt('1 day') / encdb.enc_float8_encrypt(0);
+SELECT encdb.enc_text_encrypt('1 dya')::enc_interval;
+SELECT extract(dow FROM encdb.enc_interval_encrypt('1 day'));
+SELECT age(encdb.enc_timestamp_encrypt('2024-01-01'));
+\set VERBOSITY default
+-- Beside an encrypted interval a parameter is one; beside + and a time it is plain, as a literal is
+PREPARE spans AS SELECT i > $1, i - $2, t - $3, t + $4, $5 * i FROM (SELECT NULL::enc_interval, NULL::enc_timestamptz) v(i, t);
+SELECT parameter_types FROM pg_prepared_statements WHERE name = 'spans';
 -- Fields
 SELECT encdb.decrypt(extract(year FROM x)) AS year, encdb.decrypt(extract(month FROM x)) AS month,
        encdb.decrypt(extract(day FROM x)) AS day, encdb.decrypt(extract(hour FROM x)) AS hour,

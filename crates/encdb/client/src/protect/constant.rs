@@ -123,6 +123,7 @@ mod tests {
             ),
             (Type::TimestampTz, "timestamp with time zone", "now()", "-"),
             (Type::Bytea, "bytea", r"'\x0aff'::bytea", r"\x0aff"),
+            (Type::Interval, "interval", "'1 day'::interval", "1 day"),
         ] {
             assert_eq!(read(ty, name, text), expected, "{text}");
         }

@@ -429,7 +429,8 @@ fn notes(facts: &Facts, columns: &[PlannedColumn]) -> Vec<String> {
     }
     let limited = columns.iter();
     let loses = |column: &&PlannedColumn| {
-        let has_limit = column.plain.contains('(') && !column.plain.starts_with("timestamp(6)");
+        let is_limited = column.plain.contains('(') || column.plain.starts_with("interval ");
+        let has_limit = is_limited && !column.plain.starts_with("timestamp(6)");
         column.cast.is_some() || has_limit && column.limit.is_empty()
     };
     for column in limited.filter(loses) {

@@ -37,7 +37,8 @@ const BATCH_BYTES: usize = 8 << 20;
 /// lock, which holds up everybody behind it, ends.
 const SETTINGS: &str = "SET LOCAL row_security = off; SET LOCAL synchronous_commit = on; \
     SET LOCAL lock_timeout = '10s'; SET LOCAL datestyle = 'ISO, MDY'; SET LOCAL timezone = 'UTC'; \
-    SET LOCAL bytea_output = 'hex'; SET LOCAL standard_conforming_strings = on; \
+    SET LOCAL intervalstyle = 'postgres'; SET LOCAL bytea_output = 'hex'; \
+    SET LOCAL standard_conforming_strings = on; \
     SELECT pg_catalog.set_config(name, '0', true) FROM pg_catalog.pg_settings WHERE name IN \
     ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')";
 

@@ -161,8 +161,8 @@ fn converted(value: &[u8], column: &CopyColumn, by: &Converter) -> Result<Vec<u8
             };
             let element = by.catalog.oid_of(&cells.element());
             let seal = |value: &_| by.keys.seal(&cells.keyname, value);
-            let by_zone = || by.keys.zone();
-            values::sealed(&given, cells, ASSIGNED, element, (&by_zone, seal))
+            let by_times = || by.keys.times();
+            values::sealed(&given, cells, ASSIGNED, element, (&by_times, seal))
         }
     }
 }

@@ -146,7 +146,7 @@ fn converted(value: &[u8], cells: &Cells, by: &Converter) -> Result<Vec<u8>, Ref
                 values::text(value)?,
                 cells,
                 None,
-                (&|| by.keys.zone(), seal),
+                (&|| by.keys.times(), seal),
             )?
             .into_bytes())
         }

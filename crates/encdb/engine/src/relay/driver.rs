@@ -11,9 +11,9 @@ use super::{Expected, Portal, Query, Relay, RelayError, Statement};
 use crate::observer::Event;
 use crate::refusal::Refusal;
 use crate::sql::{analyze, deallocated, is_statement, Analysis, Kind, Parameter, Seal};
+use crate::times::{SessionTimes, Times};
 use crate::values::{self, Given, Keys, BINARY};
 use crate::wire::{self, Bind, Frame, Frames, MessageError, Parse, Reader, Take, Writer};
-use crate::zone::{SessionZone, Zone};
 
 /// A text that is no statement: the server answers with an error, as an application's error would.
 const FAILS: &[u8] = b"pgseal_refused";
@@ -124,8 +124,8 @@ impl Relay {
         if mentioned.has_reading {
             self.settings.doubt(text);
         }
-        if mentioned.has_zone {
-            self.keys.set_zone(Zone::Unknown);
+        if mentioned.has_times {
+            self.keys.set_times(Times::unknown());
         }
     }
 
@@ -287,7 +287,7 @@ impl Relay {
             let expected = parameters.len();
             return Err(Refusal::Parameters { expected, given });
         }
-        let zone = || self.keys.zone();
+        let times = || self.keys.times();
         let mut twice = Twice::new(&statement.literals, parameters);
         let mut sealed = Vec::with_capacity(given);
         for (at, value) in bind.values.iter().enumerate() {
@@ -306,8 +306,8 @@ impl Relay {
                         twice.seal(value);
                         self.keys.seal(&cells.keyname, value)
                     };
-                    let by_zone: (SessionZone<'_>, _) = (&zone, seal);
-                    let cell = values::sealed(&given, cells, *conversion, element, by_zone)?;
+                    let by_times: (SessionTimes<'_>, _) = (&times, seal);
+                    let cell = values::sealed(&given, cells, *conversion, element, by_times)?;
                     (BINARY, Some(cell))
                 }
                 // The server learns whether it is null.
@@ -320,7 +320,7 @@ impl Relay {
                 }
             });
         }
-        match twice.is_it(&zone) {
+        match twice.is_it(&times) {
             true => Err(Refusal::Loose),
             false => Ok(sealed),
         }
@@ -400,8 +400,8 @@ impl Seal for Sealing<'_> {
         self.0.seal(keyname, value)
     }
 
-    fn zone(&self) -> Zone {
-        self.0.zone()
+    fn times(&self) -> Times {
+        self.0.times()
     }
 }
 

@@ -18,12 +18,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, Cells};
+use crate::times::Times;
 use crate::values::Keys;
 use crate::wire::{FrameError, Frames, MessageError};
-use crate::zone::Zone;
 use copying::Copies;
 use replay::Replay;
-pub(crate) use settings::{Settings, TIME_ZONE};
+pub(crate) use settings::Settings;
 use statements::{Named, Statement, Statements};
 
 /// The bytes of a driver's rows that wait.
@@ -109,8 +109,8 @@ pub struct Relay {
     statements: Statements,
     portals: HashMap<Vec<u8>, Arc<Portal>>,
     settings: Settings,
-    /// The time zone that the server reported last
-    zone: Zone,
+    /// The time zone and the style of intervals that the server reported last
+    times: Times,
     copies: Copies,
     replay: Replay,
     /// Messages of the driver are dropped up to its `Sync`, as the server drops them.
@@ -133,7 +133,7 @@ impl Relay {
             statements: Statements::default(),
             portals: HashMap::new(),
             settings: Settings::default(),
-            zone: Zone::default(),
+            times: Times::default(),
             copies: Copies::default(),
             replay: Replay::default(),
             drops_driver: false,
@@ -141,10 +141,10 @@ impl Relay {
         }
     }
 
-    /// Sets the time zone that the server has reported up to now.
-    pub(crate) fn with_zone(mut self, zone: Zone) -> Self {
-        self.keys.set_zone(zone.clone());
-        self.zone = zone;
+    /// Sets the time zone and the style of intervals that the server has reported up to now.
+    pub(crate) fn with_times(mut self, times: Times) -> Self {
+        self.keys.set_times(times.clone());
+        self.times = times;
         self
     }
 

@@ -199,7 +199,7 @@ impl Relay {
         keys: Arc<dyn Keys + Send + Sync>,
     ) -> Result<(), RelayError> {
         (self.catalog, self.keys) = (catalog, keys);
-        self.keys.set_zone(self.zone.clone());
+        self.keys.set_times(self.times.clone());
         self.portals.clear();
         let before = std::mem::take(&mut self.replay);
         self.replay.repeated = before.given;

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use pgseal_client::Type;
 
-use super::{Columns, Expected, Portal, Relay, RelayError, Settings, Statement, TIME_ZONE};
+use super::{Columns, Expected, Portal, Relay, RelayError, Settings, Statement};
 use crate::catalog::Cells;
 use crate::observer::Event;
 use crate::refusal::Refusal;
 use crate::sql::{Cast, Conversion, Parameter};
 use crate::values::{self, plain_oid, Keys};
 use crate::wire::{self, Frame, Frames, Reader, Take, Writer};
-use crate::zone::Zone;
 
 impl Relay {
     /// Takes bytes that the server sent.
@@ -88,9 +87,7 @@ impl Relay {
         let mut reader = Reader::new(message);
         let (name, value) = (reader.string()?, reader.string()?);
         self.settings.set(name, value);
-        if name == TIME_ZONE {
-            self.zone = Zone::named(value);
-        }
+        self.times.set(name, value);
         self.to_driver.extend_from_slice(message);
         Ok(())
     }
@@ -115,7 +112,7 @@ impl Relay {
         self.forward(message);
         if self.expected.is_empty() {
             // Whatever the driver has set is reported by now.
-            self.keys.set_zone(self.zone.clone());
+            self.keys.set_times(self.times.clone());
         }
         self.is_idle(message.last() == Some(&b'I'));
     }

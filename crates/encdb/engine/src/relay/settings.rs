@@ -11,10 +11,15 @@ use crate::refusal::Refusal;
 
 const STRINGS: &str = "standard_conforming_strings";
 const ENCODING: &str = "client_encoding";
-/// The setting of the time zone, as the server reports it.
-pub(crate) const TIME_ZONE: &[u8] = b"TimeZone";
-/// Words of statements that set it, or all settings
-const SET_ZONE: [&str; 5] = ["timezone", "time zone", "reset", "discard", "rollback"];
+/// Words of statements that set the time zone or the style of intervals, or all settings
+const SET_TIMES: [&str; 6] = [
+    "timezone",
+    "time zone",
+    "intervalstyle",
+    "reset",
+    "discard",
+    "rollback",
+];
 
 /// Settings, as the server reports them and as the driver may have set them.
 #[derive(Clone, Copy, Debug)]
@@ -189,8 +194,8 @@ fn is_ascii_based(value: &str) -> bool {
 pub(super) struct Mentioned {
     /// Some on which the reading of statements depends
     pub(super) has_reading: bool,
-    /// The time zone, which the server reports afterwards
-    pub(super) has_zone: bool,
+    /// The time zone or the style of intervals, which the server reports afterwards
+    pub(super) has_times: bool,
 }
 
 impl Mentioned {
@@ -199,19 +204,22 @@ impl Mentioned {
         let mut found = Self::default();
         for (at, pair) in text.windows(2).enumerate() {
             // Nearly every place is passed over by its first two letters.
-            if !matches!(pair[1] | 0x20, b't' | b'l' | b'a' | b'i' | b'e' | b'o') {
+            if !matches!(
+                pair[1] | 0x20,
+                b't' | b'l' | b'a' | b'i' | b'e' | b'o' | b'n'
+            ) {
                 continue;
             }
             let reading = match &[pair[0] | 0x20, pair[1] | 0x20] {
                 b"st" => &[STRINGS][..],
                 b"cl" => &[ENCODING],
                 b"na" => &["names"],
-                b"ti" | b"re" | b"di" | b"ro" => &[],
+                b"ti" | b"in" | b"re" | b"di" | b"ro" => &[],
                 _ => continue,
             };
             let begins = |name: &&str| begins(&text[at..], name);
             found.has_reading |= reading.iter().any(begins);
-            found.has_zone |= reading.is_empty() && SET_ZONE.iter().any(begins);
+            found.has_times |= reading.is_empty() && SET_TIMES.iter().any(begins);
         }
         found
     }
@@ -242,11 +250,11 @@ mod tests {
 
     #[test]
     fn settings_are_found_wherever_they_are_mentioned() {
-        for name in [STRINGS, ENCODING, "names"].into_iter().chain(SET_ZONE) {
-            let is_zone = SET_ZONE.contains(&name);
+        for name in [STRINGS, ENCODING, "names"].into_iter().chain(SET_TIMES) {
+            let is_of_times = SET_TIMES.contains(&name);
             let expected = Mentioned {
-                has_reading: !is_zone,
-                has_zone: is_zone,
+                has_reading: !is_of_times,
+                has_times: is_of_times,
             };
             for text in [name.to_owned(), name.to_uppercase(), format!("x{name}x")] {
                 let found = Mentioned::in_text(text.as_bytes());

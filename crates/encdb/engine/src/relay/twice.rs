@@ -4,8 +4,8 @@ use pgseal_value::Value;
 
 use crate::literals::{Literals, Plain};
 use crate::sql::Parameter;
+use crate::times::SessionTimes;
 use crate::values::{plain_value, Given, BINARY};
-use crate::zone::SessionZone;
 
 /// The values of one `Bind`, beside those of its statement's text.
 pub(super) struct Twice {
@@ -56,8 +56,8 @@ impl Twice {
     }
 
     /// Whether a value that meets no column is one that is sealed.
-    pub(super) fn is_it(&self, zone: SessionZone<'_>) -> bool {
-        self.has_loose && self.literals.are_twice(zone)
+    pub(super) fn is_it(&self, times: SessionTimes<'_>) -> bool {
+        self.has_loose && self.literals.are_twice(times)
     }
 }
 

@@ -111,7 +111,7 @@ impl Rewriter<'_> {
         };
         // It is no value of the application's.
         let seal = |value: &_| self.seal.seal(&cells.keyname, value);
-        let sealed = values::sealed_text("t", &cells, None, (&|| self.seal.zone(), seal))?;
+        let sealed = values::sealed_text("t", &cells, None, (&|| self.seal.times(), seal))?;
         let truth = cell_literal(sealed, &cells);
         self.is_changed = true;
         let of = |node: NodeEnum| Box::new(Node { node: Some(node) });

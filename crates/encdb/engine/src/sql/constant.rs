@@ -14,7 +14,7 @@ use super::interval::{interval, is_interval};
 use super::literal::{value_of_text, Cast};
 use super::scope::{last_name, name_of, Kind};
 use crate::refusal::Refusal;
-use crate::zone::{SessionZone, Zone};
+use crate::times::{SessionTimes, Times};
 
 /// Returns the type of cells that an operator gives beside cells of another type; none if it is
 /// that of the cells.
@@ -27,13 +27,12 @@ pub(super) fn computed_type(operator: &AExpr, operands: &[Kind; 2]) -> Option<Ty
     });
     let is_float = |ty| matches!(ty, Type::Float4 | Type::Float8);
     let is_whole = |ty| matches!(ty, Type::Int4 | Type::Int8);
+    if let Some(ty) = type_of_times(last_name(&operator.name), types, sides) {
+        return Some(ty);
+    }
     match types {
         // A number of days
         [Some(Type::Date), Some(Type::Date)] => Some(Type::Int4),
-        [Some(Type::Date), None] | [None, Some(Type::Date)] => {
-            let mut sides = sides.into_iter().flatten();
-            sides.any(is_interval).then_some(Type::Timestamp)
-        }
         [Some(a), Some(b)] if a == b => None,
         [Some(a), Some(b)] if is_float(a) && is_float(b) => Some(Type::Float8),
         [Some(Type::Decimal), Some(other)] | [Some(other), Some(Type::Decimal)] => {
@@ -44,9 +43,34 @@ pub(super) fn computed_type(operator: &AExpr, operands: &[Kind; 2]) -> Option<Ty
     }
 }
 
+/// Returns the type that an operator gives of times and intervals; none: as all operators do.
+fn type_of_times(
+    operator: &str,
+    types: [Option<Type>; 2],
+    sides: [Option<&Node>; 2],
+) -> Option<Type> {
+    let has = |ty| types.contains(&Some(ty));
+    let has_instant = has(Type::Timestamp) || has(Type::TimestampTz);
+    let has_interval = has(Type::Interval) || sides.into_iter().flatten().any(is_interval);
+    let mut known = types.into_iter().flatten();
+    match known.find(|ty| is_time(*ty)) {
+        // The time is moved.
+        Some(Type::Date) if has_interval => Some(Type::Timestamp),
+        Some(time) if has_interval => Some(time),
+        Some(_) if operator == "-" && has_instant => Some(Type::Interval),
+        None if has(Type::Interval) => Some(Type::Interval),
+        _ => None,
+    }
+}
+
+/// Whether intervals move values of a type.
+pub(super) fn is_time(ty: Type) -> bool {
+    matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz)
+}
+
 /// Returns the type of a constant expression's value.
 pub(super) fn constant_type(node: &Node) -> Option<Type> {
-    let value = constant(node, &Zone::default, &mut Vec::new());
+    let value = constant(node, &Times::default, &mut Vec::new());
     value.ok().flatten().map(|value| value.ty())
 }
 
@@ -54,13 +78,13 @@ pub(super) fn constant_type(node: &Node) -> Option<Type> {
 /// or its type is not certain.
 pub(super) fn constant(
     node: &Node,
-    zone: SessionZone<'_>,
+    times: SessionTimes<'_>,
     literals: &mut Vec<Value>,
 ) -> Result<Option<Value>, Refusal> {
     let literal = match &node.node {
         Some(NodeEnum::AConst(literal)) => number(literal)?,
-        Some(NodeEnum::TypeCast(cast)) => return of_cast(cast, zone, literals),
-        Some(NodeEnum::AExpr(operator)) => return of_operator(operator, zone, literals),
+        Some(NodeEnum::TypeCast(cast)) => return of_cast(cast, times, literals),
+        Some(NodeEnum::AExpr(operator)) => return of_operator(operator, times, literals),
         _ => None,
     };
     literals.extend(literal.as_ref().map(Value::duplicate));
@@ -86,7 +110,7 @@ fn number(literal: &AConst) -> Result<Option<Value>, Refusal> {
 
 fn of_cast(
     cast: &TypeCast,
-    zone: SessionZone<'_>,
+    times: SessionTimes<'_>,
     literals: &mut Vec<Value>,
 ) -> Result<Option<Value>, Refusal> {
     let (Some(name), Some(arg)) = (&cast.type_name, cast.arg.as_deref()) else {
@@ -95,10 +119,9 @@ fn of_cast(
     let by = Cast::read(name, false).ok().filter(|by| {
         let ty = by.ty();
         let is_number = matches!(ty, Type::Int8 | Type::Decimal | Type::Float4 | Type::Float8);
-        let is_time = matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
         // PostgreSQL computes int2 as such.
         let is_int = *by == Cast::To(Type::Int4);
-        (is_number || is_time || is_int) && !last_name(&name.names).starts_with("enc_")
+        (is_number || is_time(ty) || is_int) && !last_name(&name.names).starts_with("enc_")
     });
     let Some(by) = by else {
         return Ok(None);
@@ -111,9 +134,9 @@ fn of_cast(
         _ => None,
     };
     let value = match text {
-        Some(text) => value_of_text(text, Some(by), by.ty(), zone)?,
-        None => match constant(arg, zone, literals)? {
-            Some(value) => by.convert(value, zone)?,
+        Some(text) => value_of_text(text, Some(by), by.ty(), times)?,
+        None => match constant(arg, times, literals)? {
+            Some(value) => by.convert(value, times)?,
             None => return Ok(None),
         },
     };
@@ -123,7 +146,7 @@ fn of_cast(
 
 fn of_operator(
     operator: &AExpr,
-    zone: SessionZone<'_>,
+    times: SessionTimes<'_>,
     literals: &mut Vec<Value>,
 ) -> Result<Option<Value>, Refusal> {
     let is_builtin = match operator.name.as_slice() {
@@ -140,7 +163,7 @@ fn of_operator(
     let name = last_name(&operator.name);
     let Some(left) = operator.lexpr.as_deref() else {
         let value = match name {
-            "-" => constant(right, zone, literals)?,
+            "-" => constant(right, times, literals)?,
             _ => None,
         };
         return Ok(value.map(|value| negate(&value)).transpose()?);
@@ -149,10 +172,10 @@ fn of_operator(
         ("+", None, Some(by)) => (left, by),
         ("-", None, Some(by)) => (left, by.negated()),
         ("+", Some(by), None) => (right, by),
-        _ => return computed(name, (left, right), zone, literals),
+        _ => return computed(name, (left, right), times, literals),
     };
-    match constant(moved, zone, literals)? {
-        Some(value) => after(value, by, zone),
+    match constant(moved, times, literals)? {
+        Some(value) => after(value, by, times),
         None => Ok(None),
     }
 }
@@ -160,7 +183,7 @@ fn of_operator(
 fn computed(
     name: &str,
     (left, right): (&Node, &Node),
-    zone: SessionZone<'_>,
+    times: SessionTimes<'_>,
     literals: &mut Vec<Value>,
 ) -> Result<Option<Value>, Refusal> {
     let operator = match name {
@@ -171,8 +194,8 @@ fn computed(
         "%" => Arithmetic::Mod,
         _ => return Ok(None),
     };
-    let left = constant(left, zone, literals)?;
-    let right = constant(right, zone, literals)?;
+    let left = constant(left, times, literals)?;
+    let right = constant(right, times, literals)?;
     let both = left.zip(right);
     let result = both.map(|(left, right)| arithmetic(operator, &left, &right));
     Ok(result.transpose()?)
@@ -180,7 +203,7 @@ fn computed(
 
 /// Returns a time moved by an interval. Months and days of an instant are counted on a clock of the
 /// session's zone, one after the other.
-fn after(value: Value, by: Interval, zone: SessionZone<'_>) -> Result<Option<Value>, Refusal> {
+fn after(value: Value, by: Interval, times: SessionTimes<'_>) -> Result<Option<Value>, Refusal> {
     if value.ty() != Type::TimestampTz {
         return Ok(Some(add_interval(&value, by)?));
     }
@@ -203,9 +226,9 @@ fn after(value: Value, by: Interval, zone: SessionZone<'_>) -> Result<Option<Val
         },
     ];
     for step in steps.into_iter().filter(|step| *step != none) {
-        let zone = zone();
-        let local = cast_in(&instant, Type::Timestamp, &zone)?;
-        instant = cast_in(&add_interval(&local, step)?, Type::TimestampTz, &zone)?;
+        let times = times();
+        let local = cast_in(&instant, Type::Timestamp, &times)?;
+        instant = cast_in(&add_interval(&local, step)?, Type::TimestampTz, &times)?;
     }
     let time = Interval {
         microseconds: by.microseconds,

@@ -10,7 +10,7 @@ use pg_query::NodeEnum;
 use pgseal_client::Type;
 
 use super::calls::{builtin_name, OF_TEXT};
-use super::constant::constant_type;
+use super::constant::{constant_type, is_time};
 use super::folding::{folded, is_same};
 use super::interval::is_interval;
 use super::kind::{cast_cells, compares, is_cast_of_open, kind_of, subquery_output};
@@ -375,7 +375,7 @@ impl Rewriter<'_> {
             [_, Kind::Cell(cells)] => {
                 let met = match of_array {
                     true => cells.element(),
-                    false => cells.clone(),
+                    false => met_before(&name, &cells, left),
                 };
                 self.seal_operand(left, (&cells, &met), (&name, used), scope)?;
                 self.walk(right, scope)
@@ -400,11 +400,7 @@ impl Rewriter<'_> {
         (operator, used): (&str, Use),
         scope: &Scope<'_>,
     ) -> Result<(), Refusal> {
-        let is_moved = matches!(
-            beside.ty,
-            Some(Type::Date | Type::Timestamp | Type::TimestampTz)
-        );
-        if is_moved && matches!(operator, "+" | "-") && is_interval(node) {
+        if beside.ty.is_some_and(is_time) && matches!(operator, "+" | "-") && is_interval(node) {
             return self.meet(node, &Met::Plain, scope);
         }
         match self.fold(node, met, used)? {
@@ -559,7 +555,16 @@ fn computes(operator: &AExpr) -> bool {
         || is_plain && super::kind::COMPUTING.contains(&name)
 }
 
-/// Returns the cells that an operator takes beside these: a date is moved by a number of days.
+/// Returns the cells that an operator takes before these.
+fn met_before(operator: &str, cells: &Cells, other: &Node) -> Cells {
+    match cells.ty {
+        Some(Type::Interval) => met_by(operator, cells, other),
+        _ => cells.clone(),
+    }
+}
+
+/// Returns the cells that an operator takes beside these: a date is moved by a number of days, a
+/// time by an interval, and an interval is multiplied by a number.
 fn met_by(operator: &str, cells: &Cells, other: &Node) -> Cells {
     let ty = match &other.node {
         Some(NodeEnum::AConst(it)) => {
@@ -574,6 +579,9 @@ fn met_by(operator: &str, cells: &Cells, other: &Node) -> Cells {
     match (operator, cells.ty, ty) {
         ("+" | "-", Some(Type::Date), Some(Type::Int4)) => cells.of(Type::Int4),
         ("+", Some(Type::Date), None) => cells.of(Type::Int4),
+        ("+" | "-", Some(time), Some(Type::Interval)) if is_time(time) => cells.of(Type::Interval),
+        ("+", Some(Type::Interval), Some(time)) if is_time(time) => cells.of(time),
+        ("*" | "/", Some(Type::Interval), _) => cells.of(Type::Float8),
         _ => cells.clone(),
     }
 }

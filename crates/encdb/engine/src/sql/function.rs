@@ -111,6 +111,9 @@ impl Rewriter<'_> {
                 self.walk_all(time, scope)?;
                 self.anchored(|this| this.walk_all(format, scope))
             }
+            (_, Kind::Cell(_)) if name == "age" => {
+                self.group(call.args.iter_mut().collect(), scope)
+            }
             (_, all) if all.is_encrypted() => {
                 let is_plain = is_plain_of_time(&name, call.args.first());
                 self.call_timezone(call, scope);

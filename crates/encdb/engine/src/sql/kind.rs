@@ -291,6 +291,11 @@ fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
         (_, [_, Kind::Cell(time)] | [Kind::Cell(time), _]) if of_time(name, time).is_some() => {
             return of_time(name, time).map_or(Kind::Unknown, Kind::Cell);
         }
+        ("age", [_, _]) => {
+            if let Kind::Cell(time) = common_of(&call.args, scope) {
+                return Kind::Cell(time.of(Type::Interval));
+            }
+        }
         ("concat" | "concat_ws", all) => {
             let joined = common_of(&call.args, scope);
             if let (Kind::Cell(cells), true) = (joined, all.iter().all(may_be_text)) {

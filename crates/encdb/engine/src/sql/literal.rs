@@ -7,7 +7,7 @@ use pgseal_value::{cast, cast_in, compare, substring, Value, ValueError, C};
 
 use super::scope::last_name;
 use crate::refusal::Refusal;
-use crate::zone::SessionZone;
+use crate::times::SessionTimes;
 
 /// The plain type to which a statement casts a literal or a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,14 +44,14 @@ impl Conversion {
         self,
         value: Value,
         ty: Type,
-        zone: SessionZone<'_>,
+        times: SessionTimes<'_>,
     ) -> Result<Value, Refusal> {
         let value = match self.by {
-            Some(by) => by.convert(value, zone)?,
+            Some(by) => by.convert(value, times)?,
             None => value,
         };
-        match self.rounds || has_equal(&value, ty, zone)? {
-            true => converted(value, ty, zone),
+        match self.rounds || has_equal(&value, ty, times)? {
+            true => converted(value, ty, times),
             false => Err(Refusal::Inexact(value.ty().name(), ty.name())),
         }
     }
@@ -59,13 +59,13 @@ impl Conversion {
 
 /// Whether a value has an equal one of this type. A value for `float4` is rounded in any case, as a
 /// literal beside such a column is, and text is read.
-fn has_equal(value: &Value, ty: Type, zone: SessionZone<'_>) -> Result<bool, Refusal> {
+fn has_equal(value: &Value, ty: Type, times: SessionTimes<'_>) -> Result<bool, Refusal> {
     let from = value.ty();
     if from == ty || from == Type::Text || ty == Type::Float4 {
         return Ok(true);
     }
-    let narrow = converted(value.duplicate(), ty, zone)?;
-    let back = converted(narrow, from, zone)?;
+    let narrow = converted(value.duplicate(), ty, times)?;
+    let back = converted(narrow, from, times)?;
     Ok(compare(value, &back, &C)?.is_eq())
 }
 
@@ -114,8 +114,8 @@ impl Cast {
     }
 
     /// Makes a value one of this type.
-    pub(crate) fn convert(self, value: Value, zone: SessionZone<'_>) -> Result<Value, Refusal> {
-        let value = converted(value, self.ty(), zone)?;
+    pub(crate) fn convert(self, value: Value, times: SessionTimes<'_>) -> Result<Value, Refusal> {
+        let value = converted(value, self.ty(), times)?;
         match (self, &value) {
             (Self::Int2, Value::Int4(number)) if i16::try_from(*number).is_err() => {
                 Err(ValueError::TextOutOfRange(Type::Int4).into())
@@ -147,23 +147,23 @@ pub fn value_of_text(
     text: &str,
     by: Option<Cast>,
     ty: Type,
-    zone: SessionZone<'_>,
+    times: SessionTimes<'_>,
 ) -> Result<Value, Refusal> {
     let parsed = |ty| match ty {
-        Type::TimestampTz => Value::parse_in(ty, text, &zone()),
-        _ => Value::parse(ty, text),
+        Type::TimestampTz | Type::Interval => times().read(text, ty),
+        _ => Ok(Value::parse(ty, text)?),
     };
     match by {
-        None => Ok(parsed(ty)?),
-        Some(by) => converted(by.convert(parsed(by.ty())?, zone)?, ty, zone),
+        None => parsed(ty),
+        Some(by) => converted(by.convert(parsed(by.ty())?, times)?, ty, times),
     }
 }
 
 /// Makes a value one of the column's type. Ranges are checked.
-pub fn converted(value: Value, ty: Type, zone: SessionZone<'_>) -> Result<Value, Refusal> {
+pub fn converted(value: Value, ty: Type, times: SessionTimes<'_>) -> Result<Value, Refusal> {
     match (value.ty(), ty) {
         (from, to) if from == to => Ok(value),
-        (Type::TimestampTz, _) | (_, Type::TimestampTz) => Ok(cast_in(&value, ty, &zone())?),
+        (Type::TimestampTz, _) | (_, Type::TimestampTz) => Ok(cast_in(&value, ty, &times())?),
         _ => Ok(cast(&value, ty)?),
     }
 }

@@ -15,7 +15,7 @@ use super::{Parameter, Rewriter};
 use crate::catalog::Cells;
 use crate::literals::{Literals, Plain};
 use crate::refusal::Refusal;
-use crate::zone::SessionZone;
+use crate::times::SessionTimes;
 
 /// The place of a literal or a parameter that stays plain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,8 +72,8 @@ impl Loose {
     }
 
     /// Decides on the loose values of a whole text.
-    pub(super) fn decide(&self, zone: SessionZone<'_>) -> Result<(), Refusal> {
-        match self.seals() && (self.compares || self.literals.are_twice(zone)) {
+    pub(super) fn decide(&self, times: SessionTimes<'_>) -> Result<(), Refusal> {
+        match self.seals() && (self.compares || self.literals.are_twice(times)) {
             true => Err(Refusal::Loose),
             false => Ok(()),
         }

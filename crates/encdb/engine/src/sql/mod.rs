@@ -47,8 +47,8 @@ use crate::catalog::{Catalog, Cells, Definition, Reach};
 use crate::copy::CopyRows;
 use crate::literals::Literals;
 use crate::refusal::Refusal;
+use crate::times::Times;
 use crate::values;
-use crate::zone::Zone;
 pub(crate) use code::{is_statement, names_encrypted};
 pub use literal::{converted, value_of_text, Cast, Conversion};
 use loose::Loose;
@@ -113,9 +113,9 @@ pub trait Seal {
     /// Returns the cell of a value under a key, in binary.
     fn seal(&self, keyname: &str, value: &Value) -> Result<Vec<u8>, Refusal>;
 
-    /// Returns the session's time zone, in which instants are read.
-    fn zone(&self) -> Zone {
-        Zone::default()
+    /// Returns the settings by which the session reads times.
+    fn times(&self) -> Times {
+        Times::default()
     }
 }
 
@@ -343,7 +343,7 @@ impl<'s> Rewriter<'s> {
         let parsed = pg_query::parse(text, 0);
         let mut tree = parsed.map_err(|_| Refusal::Syntax)?.protobuf;
         self.statements(&mut tree, catalog)?;
-        self.loose.decide(&|| self.seal.zone())?;
+        self.loose.decide(&|| self.seal.times())?;
         self.loose.settle(&mut self.analysis.parameters);
         self.analysis.literals = std::mem::take(&mut self.loose.literals).beside_parameters();
         Ok(tree)
@@ -432,7 +432,7 @@ impl<'s> Rewriter<'s> {
                 false => self.seal.seal(&cells.keyname, value),
             }
         };
-        let sealed = values::sealed_text(&text, cells, by, (&|| self.seal.zone(), seal))?;
+        let sealed = values::sealed_text(&text, cells, by, (&|| self.seal.times(), seal))?;
         if by.is_some() && ty == Type::Text && !cells.is_array {
             // A cast may cut it.
             literals.seal(&Value::Text(text));

@@ -8,6 +8,7 @@ use pgseal_client::Type;
 use pgseal_value::{cast, cast_in, compare, Value, C};
 
 use super::constant::constant;
+use super::interval::interval;
 use super::parts::is_open;
 use super::{cell_literal, hexadecimal, Rewriter, Seal};
 use crate::catalog::Cells;
@@ -49,19 +50,25 @@ impl Rewriter<'_> {
         let Some(ty) = cells.ty.filter(|_| !cells.is_array) else {
             return Ok(false);
         };
-        let zone = || self.seal.zone();
+        let times = || self.seal.times();
         let mut literals = Vec::new();
-        let Some(value) = constant(node, &zone, &mut literals)? else {
+        let unit = interval(node).filter(|_| ty == Type::Interval);
+        let value = match unit {
+            Some(interval) => Some(Value::Interval(interval)),
+            None => constant(node, &times, &mut literals)?,
+        };
+        let Some(value) = value else {
             return Ok(false);
         };
-        // A literal by itself is sealed as it is.
-        let is_itself = is_open(node) && (value.ty() == ty || is_wider(ty, value.ty()));
+        // A literal by itself is sealed as it is; one of an interval may have a unit behind it.
+        let is_itself =
+            unit.is_none() && is_open(node) && (value.ty() == ty || is_wider(ty, value.ty()));
         let Some(to) = taken_as(&value, ty, used).filter(|_| !is_itself) else {
             return Ok(false);
         };
         let value = match (value.ty(), to) {
             (from, to) if from == to => value,
-            (_, Type::TimestampTz) => cast_in(&value, to, &zone())?,
+            (_, Type::TimestampTz) => cast_in(&value, to, &times())?,
             _ => cast(&value, to)?,
         };
         let cells = cells.of(to);

@@ -23,6 +23,9 @@ pub(super) fn catalog() -> Catalog {
         ("public.person.any_", "rnd_type"),
         ("public.person.flag", "enc_bool"),
         ("public.pet.nick", "enc_text"),
+        ("public.shift.starts", "enc_timestamptz"),
+        ("public.shift.ends", "enc_timestamptz"),
+        ("public.shift.lasts", "enc_interval"),
         ("public.pet.system_user", "enc_text"),
     ];
     for (name, ty) in columns {
@@ -412,11 +415,11 @@ fn a_parameter_is_rounded_only_where_it_is_assigned() {
 
 #[test]
 fn a_value_that_is_compared_keeps_its_value() {
-    let zone = || Zone::default();
+    let times = || Times::default();
     let given = |text: &str, from: Type, to: Type, rounds: bool| {
         let value = Value::parse(from, text).expect("a value");
         let conversion = Conversion { by: None, rounds };
-        let made = conversion.convert(value, to, &zone);
+        let made = conversion.convert(value, to, &times);
         made.map(|it| it.to_text()).map_err(|it| it.sqlstate())
     };
     use Type::{Date, Decimal, Float4, Float8, Int4, Int8, Text, Timestamp};

@@ -196,6 +196,7 @@ fn operator(op: Arithmetic) -> u8 {
         Arithmetic::Mod => 5,
         Arithmetic::Power => 6,
         Arithmetic::PowerSince16 => 7,
+        Arithmetic::Age => 8,
     }
 }
 

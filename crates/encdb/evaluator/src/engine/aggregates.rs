@@ -532,7 +532,7 @@ fn is_extreme(kind: AggregateKind) -> bool {
 }
 
 /// Whether a value takes the leader's place. Of equal ones PostgreSQL keeps the later where they
-/// may look different: 1.0 and 1.00, -0 and 0.
+/// may look different: 1.0 and 1.00, -0 and 0, 1 mon and 30 days.
 fn is_better(
     value: &Value,
     leader: &Value,
@@ -549,7 +549,7 @@ fn is_better(
     let order = pgseal_value::compare(value, leader, rules)?;
     let differs = matches!(
         value,
-        Value::Float4(_) | Value::Float8(_) | Value::Decimal(_)
+        Value::Float4(_) | Value::Float8(_) | Value::Decimal(_) | Value::Interval(_)
     );
     Ok(order == better || order == Ordering::Equal && differs)
 }

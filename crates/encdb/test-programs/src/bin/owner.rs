@@ -32,7 +32,7 @@ use pgseal_value::Value;
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const HOUR: u64 = 3600;
-const TYPES: [Type; 12] = [
+const TYPES: [Type; 13] = [
     Type::Int4,
     Type::Int8,
     Type::Float4,
@@ -44,6 +44,7 @@ const TYPES: [Type; 12] = [
     Type::TimestampTz,
     Type::Uuid,
     Type::Bytea,
+    Type::Interval,
     Type::Text,
 ];
 

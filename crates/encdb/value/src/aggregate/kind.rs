@@ -138,9 +138,11 @@ impl AggregateKind {
             (Self::Sum, Type::Float4 | Type::Float8 | Type::Decimal) => Some(ty),
             (Self::Avg, Type::Int4 | Type::Int8 | Type::Decimal) => Some(Type::Decimal),
             (Self::Avg, Type::Float4 | Type::Float8) => Some(Type::Float8),
+            (Self::Sum | Self::Avg, Type::Interval) => Some(ty),
             (Self::Sum | Self::Avg, _) => None,
             (Self::BoolAnd | Self::BoolOr, Type::Bool) => Some(ty),
             (Self::BoolAnd | Self::BoolOr, _) => None,
+            (_, Type::Interval) if self.spread().is_some() => None,
             (Self::VarPop | Self::VarSamp | Self::StddevPop | Self::StddevSamp, _) => {
                 Self::Avg.result_type(ty)
             }

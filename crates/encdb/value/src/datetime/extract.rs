@@ -1,6 +1,7 @@
-//! extract: extract_date, timestamp_part and timestamptz_part, with numeric results.
+//! extract: extract_date, timestamp_part, timestamptz_part and interval_part, with numeric results.
 
 use super::calendar::{weekday, Day, EPOCH, UNIX_EPOCH};
+use super::interval::interval_part;
 use super::{is_finite, is_finite_date, DAY, SECOND};
 use crate::decimal::{Decimal, Number};
 use crate::{Type, Value, ValueError};
@@ -182,6 +183,7 @@ pub fn extract(field: Field, value: &Value) -> Result<Option<Value>, ValueError>
         Value::Date(date) => date_part(field, *date)?,
         Value::Timestamp(instant) => instant_part(field, *instant, Type::Timestamp)?,
         Value::TimestampTz(instant) => instant_part(field, *instant, Type::TimestampTz)?,
+        Value::Interval(interval) => Some(interval_part(field, *interval)?),
         _ => return Err(ValueError::NoFunction(value.ty())),
     };
     Ok(number.map(Value::Decimal))

@@ -1,12 +1,29 @@
-//! Dates and instants with intervals: timestamp_pl_interval and its kin, in the time zone UTC.
+//! Intervals: their forms, and their order.
 //!
-//! An interval is no type of cells: it is part of the statement, and plain.
+//! PostgreSQL has infinite intervals since version 17. Here they are out of range, wherever they
+//! come from, so that no value means one thing to one server and another to the next.
 
-use super::calendar::{Day, EPOCH};
-use super::{date_to_instant, is_finite, DAY, END_INSTANT, MIN_INSTANT};
-use crate::{Type, Value, ValueError};
+mod amounts;
+mod compute;
+mod decode;
+mod iso;
+mod moved;
+mod part;
+mod show;
 
-/// PostgreSQL's interval: three numbers that do not become one another.
+use super::{is_finite, DAY, SECOND};
+use crate::{Type, ValueError};
+
+pub(crate) use compute::{compute_interval, has_intervals, quotient, sum};
+pub use moved::add_interval;
+pub(crate) use part::fraction_of;
+pub(super) use part::interval_part;
+
+/// The days of a month, where a number of days is asked for.
+const DAYS_OF_MONTH: i32 = 30;
+
+/// PostgreSQL's interval: three numbers that do not become one another. Its equality is that of
+/// the numbers: `1 mon` and `30 days` are two, and equal in SQL alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     /// Years too
@@ -17,8 +34,42 @@ pub struct Interval {
     pub microseconds: i64,
 }
 
+/// The forms of an interval's text: the setting `IntervalStyle`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IntervalStyle {
+    /// `1 year 2 mons 3 days 04:05:06`
+    #[default]
+    Postgres,
+    /// `@ 1 year 2 mons 3 days 4 hours 5 mins 6 secs`
+    PostgresVerbose,
+    /// `+1-2 +3 +4:05:06`
+    SqlStandard,
+    /// `P1Y2M3DT4H5M6S`
+    Iso8601,
+}
+
+impl IntervalStyle {
+    /// Returns the style of this name of the setting's.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "postgres" => Self::Postgres,
+            "postgres_verbose" => Self::PostgresVerbose,
+            "sql_standard" => Self::SqlStandard,
+            "iso_8601" => Self::Iso8601,
+            _ => return None,
+        })
+    }
+}
+
 impl Interval {
-    /// `-interval`; wraps, as in PostgreSQL 15.
+    /// No time
+    pub const ZERO: Self = Self {
+        months: 0,
+        days: 0,
+        microseconds: 0,
+    };
+
+    /// Returns `-interval`; wraps, as PostgreSQL 15 does where it subtracts one from a time.
     pub fn negated(self) -> Self {
         Self {
             months: self.months.wrapping_neg(),
@@ -26,123 +77,71 @@ impl Interval {
             microseconds: self.microseconds.wrapping_neg(),
         }
     }
-}
 
-/// `value + interval`; a date becomes a timestamp.
-pub fn add_interval(value: &Value, interval: Interval) -> Result<Value, ValueError> {
-    let ty = match value.ty() {
-        Type::Date => Type::Timestamp,
-        ty => ty,
-    };
-    match value {
-        Value::Date(date) => {
-            shifted(date_to_instant(*date, ty)?, interval, ty).map(Value::Timestamp)
+    /// Reads PostgreSQL's text of an interval, where the session has this style: `sql_standard`
+    /// applies a sign at the start to all that follows.
+    pub fn parse(text: &str, style: IntervalStyle) -> Result<Self, ValueError> {
+        decode::parse(text, style)?.checked()
+    }
+
+    /// Returns the text of an interval in a style.
+    pub fn to_text(self, style: IntervalStyle) -> String {
+        show::shown(self, style)
+    }
+
+    /// Returns `-interval`, if it is an interval.
+    pub(crate) fn checked_negated(self) -> Result<Self, ValueError> {
+        compute::difference(Self::ZERO, self)
+    }
+
+    /// Reads PostgreSQL's send format.
+    pub(crate) fn decode(bytes: [u8; 16]) -> Result<Self, ValueError> {
+        let [time @ .., _, _, _, _, _, _, _, _] = bytes;
+        let [_, _, _, _, _, _, _, _, a, b, c, d, e, f, g, h] = bytes;
+        let read = Self {
+            months: i32::from_be_bytes([e, f, g, h]),
+            days: i32::from_be_bytes([a, b, c, d]),
+            microseconds: i64::from_be_bytes(time),
+        };
+        read.checked()
+    }
+
+    /// Returns PostgreSQL's send format.
+    pub(crate) fn encode(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.microseconds.to_be_bytes());
+        bytes[8..12].copy_from_slice(&self.days.to_be_bytes());
+        bytes[12..].copy_from_slice(&self.months.to_be_bytes());
+        bytes
+    }
+
+    /// Returns the microseconds by which intervals are compared: a month has 30 days, and a day 24
+    /// hours.
+    pub(crate) fn span(self) -> i128 {
+        let days = i64::from(self.months) * i64::from(DAYS_OF_MONTH) + i64::from(self.days);
+        i128::from(days) * i128::from(DAY) + i128::from(self.microseconds)
+    }
+
+    /// Returns a number of 64 bits that grows with the span, if not always.
+    pub(crate) fn leading_span(self) -> i64 {
+        // The longest spans have 73 bits with the sign.
+        i64::try_from(self.span() >> 10).unwrap_or(i64::MAX)
+    }
+
+    /// Returns the interval, if PostgreSQL takes it for a finite one.
+    fn checked(self) -> Result<Self, ValueError> {
+        let greatest = (i32::MAX, i32::MAX, i64::MAX);
+        let least = (i32::MIN, i32::MIN, i64::MIN);
+        match (self.months, self.days, self.microseconds) {
+            it if it == greatest || it == least => Err(ValueError::OutOfRange(Type::Interval)),
+            _ => Ok(self),
         }
-        Value::Timestamp(instant) => shifted(*instant, interval, ty).map(Value::Timestamp),
-        Value::TimestampTz(instant) => shifted(*instant, interval, ty).map(Value::TimestampTz),
-        _ => Err(ValueError::NoFunction(ty)),
     }
-}
-
-/// Months first, then days, then the time; each has to lead to an instant.
-fn shifted(instant: i64, interval: Interval, ty: Type) -> Result<i64, ValueError> {
-    if !is_finite(instant) {
-        return Ok(instant);
-    }
-    let moved = after_months(instant, interval.months)
-        .and_then(|instant| after_days(instant, interval.days))
-        .and_then(|instant| instant.checked_add(interval.microseconds));
-    moved
-        .filter(|instant| (MIN_INSTANT..END_INSTANT).contains(instant))
-        .ok_or(ValueError::OutOfRange(ty))
-}
-
-/// Returns the instant on the same day of another month, or on its last one.
-fn after_months(instant: i64, months: i32) -> Option<i64> {
-    if months == 0 {
-        return Some(instant);
-    }
-    let day = Day::from_julian(instant.div_euclid(DAY) + EPOCH);
-    let month = day.month - 1 + i64::from(months);
-    let first = Day {
-        year: day.year + month.div_euclid(12),
-        month: month.rem_euclid(12) + 1,
-        day: 1,
-    };
-    let day = Day {
-        day: day.day.min(first.days_of_month()),
-        ..first
-    };
-    at_day(day.julian(), instant)
-}
-
-fn after_days(instant: i64, days: i32) -> Option<i64> {
-    at_day(instant.div_euclid(DAY) + EPOCH + i64::from(days), instant)
-}
-
-/// The time of an instant on another day, if there is an instant on that day.
-fn at_day(julian: i64, instant: i64) -> Option<i64> {
-    let day = julian - EPOCH;
-    (MIN_INSTANT / DAY..END_INSTANT / DAY)
-        .contains(&day)
-        .then(|| day * DAY + instant.rem_euclid(DAY))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn after(ty: Type, text: &str, months: i32, days: i32, microseconds: i64) -> String {
-        let value = Value::parse(ty, text).expect("a date or an instant");
-        let interval = Interval {
-            months,
-            days,
-            microseconds,
-        };
-        match add_interval(&value, interval) {
-            Ok(sum) => sum.to_text().to_string(),
-            Err(error) => error.sqlstate().to_owned(),
-        }
-    }
-
-    #[test]
-    fn months_come_first_and_end_with_the_month() {
-        let timestamp = |text, months, days, time| after(Type::Timestamp, text, months, days, time);
-        assert_eq!(timestamp("2024-01-31", 1, 0, 0), "2024-02-29 00:00:00");
-        assert_eq!(timestamp("2023-01-31", 1, 1, 0), "2023-03-01 00:00:00");
-        assert_eq!(
-            timestamp("2024-03-31", -13, 0, 1),
-            "2023-02-28 00:00:00.000001"
-        );
-        assert_eq!(timestamp("0001-01-01", -1, 0, 0), "0001-12-01 00:00:00 BC");
-        assert_eq!(
-            timestamp("1999-12-31 23:59:59", 0, 0, 1_000_000),
-            "2000-01-01 00:00:00"
-        );
-        assert_eq!(timestamp("infinity", i32::MIN, 0, 0), "infinity");
-    }
-
-    #[test]
-    fn dates_become_timestamps_and_zones_stay() {
-        assert_eq!(
-            after(Type::Date, "2024-02-29", 12, 0, 0),
-            "2025-02-28 00:00:00"
-        );
-        let zoned = after(Type::TimestampTz, "2024-03-31 01:30+01", 0, 1, 0);
-        assert_eq!(zoned, "2024-04-01 00:30:00+00");
-    }
-
-    #[test]
-    fn each_step_has_to_lead_to_an_instant() {
-        let timestamp =
-            |months, days, time| after(Type::Timestamp, "2024-01-01", months, days, time);
-        assert_eq!(timestamp(i32::MAX, 0, 0), "22008");
-        assert_eq!(timestamp(0, i32::MIN, 0), "22008");
-        assert_eq!(timestamp(0, 0, i64::MAX), "22008");
-        assert_eq!(timestamp(12 * 300_000, -365 * 300_000, 0), "22008");
-        assert_eq!(after(Type::Date, "5874897-12-31", 0, 0, 0), "22008");
-        assert_eq!(after(Type::Int4, "1", 1, 0, 0), "42883");
-    }
 
     #[test]
     fn the_least_interval_is_its_own_negative() {

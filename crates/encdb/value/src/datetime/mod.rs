@@ -1,4 +1,4 @@
-//! Dates and instants: date.c and timestamp.c, in UTC where no time zone is given.
+//! Dates, instants and intervals: date.c and timestamp.c, in UTC where no time zone is given.
 //!
 //! A date counts days, an instant microseconds, both from 2000-01-01; the extremes of the integers
 //! are the infinities.
@@ -26,7 +26,10 @@ use calendar::{Day, EPOCH};
 
 pub use extract::{extract, Field};
 pub use format::Format;
-pub use interval::{add_interval, Interval};
+pub use interval::{add_interval, Interval, IntervalStyle};
+pub(crate) use interval::{
+    compute_interval, fraction_of as fraction_of_interval, has_intervals, quotient, sum,
+};
 #[cfg(feature = "zones")]
 pub use named_zone::NamedZone;
 pub(crate) use parse::{parse_date, parse_instant};

@@ -321,6 +321,7 @@ pub(crate) fn arithmetic(op: Arithmetic, a: &Decimal, b: &Decimal) -> Result<Dec
         Arithmetic::Mod => x.rem(y)?,
         Arithmetic::Power => x.power(y, ScaleOfPower::Fixed)?,
         Arithmetic::PowerSince16 => x.power(y, ScaleOfPower::ByWeight)?,
+        Arithmetic::Age => return Err(ValueError::Undefined(Type::Decimal, Type::Decimal)),
     })
 }
 
@@ -328,6 +329,9 @@ pub(crate) fn arithmetic(op: Arithmetic, a: &Decimal, b: &Decimal) -> Result<Dec
 fn special(op: Arithmetic, a: &Decimal, b: &Decimal) -> Result<Decimal, ValueError> {
     if matches!(op, Arithmetic::Power | Arithmetic::PowerSince16) {
         return special_power(a, b);
+    }
+    if op == Arithmetic::Age {
+        return Err(ValueError::Undefined(Type::Decimal, Type::Decimal));
     }
     if a.is_nan() || b.is_nan() {
         return Ok(Decimal::nan());

@@ -145,8 +145,22 @@ fn columns_that_would_lose_something_are_refused() {
         ("TYPE text first", |facts| {
             becomes(facts, &PgType::JSONB, "jsonb", "jsonb")
         }),
+        ("TYPE text first", |facts| {
+            becomes(facts, &PgType::INET, "inet", "inet")
+        }),
         ("no encrypted type", |facts| {
-            becomes(facts, &PgType::INTERVAL, "interval", "interval")
+            becomes(facts, &PgType::POINT, "point", "point")
+        }),
+        ("email TYPE interval first", |facts| {
+            becomes(
+                facts,
+                &PgType::INTERVAL,
+                "interval day to second",
+                "interval",
+            )
+        }),
+        ("email TYPE interval first", |facts| {
+            becomes(facts, &PgType::INTERVAL, "interval(3)", "interval")
         }),
         ("no encrypted type", |facts| {
             becomes(facts, &PgType::TEXT_ARRAY, "text[]", "text[]")

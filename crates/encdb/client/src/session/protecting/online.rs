@@ -22,7 +22,8 @@ use crate::{ClientError, ColumnName, OwnersList};
 /// As in the form at once, for the whole connection. A server that notices that the client was
 /// killed ends what it does.
 const SETTINGS: &str = "SET row_security = off; SET synchronous_commit = on; \
-    SET datestyle = 'ISO, MDY'; SET timezone = 'UTC'; SET bytea_output = 'hex'; \
+    SET datestyle = 'ISO, MDY'; SET timezone = 'UTC'; SET intervalstyle = 'postgres'; \
+    SET bytea_output = 'hex'; \
     SET standard_conforming_strings = on; SET default_tablespace = ''; \
     SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; \
     SET client_connection_check_interval = '1s'; SET enable_seqscan = off; \
