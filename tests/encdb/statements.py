@@ -191,7 +191,8 @@ class Statements:
     def concatenated(self, depth):
         """Texts of which some may be NULL, but not all."""
         form = self.pick(["concat({0}, {1}, {2})", "concat({1}, {0})", "concat_ws({1}, {0}, {2})", "concat_ws({0}, {1}, {2}, {1})", "concat_ws({1}, {2})"])
-        return tuple(form.format(*side) for side in zip(self.expression("text", depth - 1), self.part(), self.expression("text", depth - 1)))
+        plain, sealed = (form.format(*side) for side in zip(self.expression("text", depth - 1), self.part(), self.expression("text", depth - 1)))
+        return plain, f"encdb.{sealed}"
 
     def part(self):
         """A short text."""

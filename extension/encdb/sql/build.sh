@@ -152,11 +152,12 @@ pairs() {
     for type in int4 int8 decimal float8; do fill pair_count.sql.in type "$type"; done
 }
 
+# Of numbers: those that are rounded.
 percentiles() {
-    local name
+    local name rounded
     cat percentiles.sql
-    while read -r name _; do
-        fill percentile.sql.in name "$name"
+    while read -r name _ _ rounded; do
+        [ "$rounded" = - ] || fill percentile.sql.in name "$name"
     done < <(rows aggregates)
 }
 

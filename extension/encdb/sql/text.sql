@@ -126,10 +126,10 @@ CREATE FUNCTION split_part(enc_text, enc_text, integer) RETURNS enc_text
 CREATE FUNCTION split_part(enc_text, text, integer) RETURNS enc_text
     AS 'MODULE_PATHNAME', 'encdb_split_part_plain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 
--- What is joined: NULL is left out.
-CREATE FUNCTION concat(VARIADIC enc_text[]) RETURNS enc_text
+-- What is joined: NULL is left out. In this schema, because PostgreSQL's take any type: of literals alone neither would be preferred.
+CREATE FUNCTION encdb.concat(VARIADIC enc_text[]) RETURNS enc_text
     AS 'MODULE_PATHNAME', 'encdb_concat_all' LANGUAGE C STABLE PARALLEL SAFE COST 20;
-CREATE FUNCTION concat_ws(enc_text, VARIADIC enc_text[]) RETURNS enc_text
+CREATE FUNCTION encdb.concat_ws(enc_text, VARIADIC enc_text[]) RETURNS enc_text
     AS 'MODULE_PATHNAME', 'encdb_concat_ws' LANGUAGE C STABLE PARALLEL SAFE COST 20;
 CREATE FUNCTION encdb.enc_text_string_agg_step(internal, enc_text, enc_text) RETURNS internal
     AS 'MODULE_PATHNAME', 'encdb_string_agg_step' LANGUAGE C IMMUTABLE PARALLEL SAFE COST 10;

@@ -40,7 +40,7 @@ SELECT count(*) FROM secret WHERE now() > d;
 SELECT count(x + x) FROM secret;
 SELECT x + x = x FROM secret;
 SELECT string_agg(c, c) FROM secret;
-SELECT concat(c, c) FROM secret;
+SELECT encdb.concat(c, c) FROM secret;
 SELECT variance(x) FROM secret;
 \set operations compare-derived,arithmetic
 \i :file
@@ -56,7 +56,7 @@ SELECT count(*) FROM secret WHERE c ~ :'pattern' OR c !~* :'pattern';
 SELECT count(*) FROM secret WHERE c SIMILAR TO :'pattern'::enc_text OR c NOT SIMILAR TO :'pattern'::enc_text;
 SELECT count(*) FROM secret WHERE c SIMILAR TO :'pattern'::enc_text ESCAPE '#';
 SELECT count(*) FROM secret WHERE c ~ left(c, 1);
-SELECT string_agg(c, c) IS NOT NULL AS joined, count(concat(c, c)), count(concat_ws(c, c, c)) FROM secret;
+SELECT string_agg(c, c) IS NOT NULL AS joined, count(encdb.concat(c, c)), count(encdb.concat_ws(c, c, c)) FROM secret;
 SELECT stddev(x) FROM secret;
 -- So is a text that is replaced, or cut off, by what it leaves, if it is plain or was made here
 SELECT count(replace(c, :'pattern'::enc_text, c)), count(split_part(c, c, 1)), count(btrim(c)), count(left(c, 1)), count(position(c IN c)) FROM secret;

@@ -88,9 +88,9 @@ SELECT encdb.decrypt(string_agg(x, d ORDER BY n)), encdb.decrypt(string_agg(x, d
 SELECT n, encdb.decrypt(string_agg(x, d) OVER (ORDER BY n)) AS so_far FROM parts ORDER BY n;
 SELECT encdb.decrypt(string_agg(encdb.enc_text_encrypt(g::text), encdb.enc_text_encrypt(', ') ORDER BY g)) = string_agg(g::text, ', ' ORDER BY g) AS many
   FROM generate_series(1, 200) g;
-SELECT encdb.decrypt(concat(x, NULL, x)) AS concat, encdb.decrypt(concat_ws(d, x, NULL, x, x)) AS concat_ws, encdb.decrypt(concat_ws(d, NULL::enc_text)) AS empty,
-       encdb.decrypt(concat(VARIADIC ARRAY[x, d])) AS "array", concat_ws(NULL::enc_text, x) IS NULL AS "null" FROM parts WHERE n = 3;
-SELECT concat(NULL::enc_text, NULL);
+SELECT encdb.decrypt(encdb.concat(x, NULL, x)) AS concat, encdb.decrypt(encdb.concat_ws(d, x, NULL, x, x)) AS concat_ws, encdb.decrypt(encdb.concat_ws(d, NULL::enc_text)) AS empty,
+       encdb.decrypt(encdb.concat(VARIADIC ARRAY[x, d])) AS "array", encdb.concat_ws(NULL::enc_text, x) IS NULL AS "null" FROM parts WHERE n = 3;
+SELECT encdb.concat(NULL::enc_text, NULL);
 -- Variances, standard deviations, and truths of all rows
 SELECT n, encdb.decrypt(variance(i)) AS variance, encdb.decrypt(var_pop(i)) AS var_pop, encdb.decrypt(stddev(d)) AS stddev, encdb.decrypt(stddev_pop(f)) AS stddev_pop,
        encdb.decrypt(bool_and(b)) AS bool_and, encdb.decrypt(bool_or(b)) AS bool_or, encdb.decrypt(every(b)) AS every

@@ -141,15 +141,21 @@ impl Rewriter<'_> {
         let of_cells = call.args.get(1);
         let of_cells = of_cells.is_some_and(|it| matches!(kind_of(Some(it), scope), Kind::Cell(_)));
         if of_cells && builtin_name(call) == "timezone" {
-            let name = |name: &str| Node {
-                node: Some(NodeEnum::String(Text {
-                    sval: name.to_owned(),
-                })),
-            };
-            call.funcname = vec![name("encdb"), name("timezone")];
-            call.funcformat = CoercionForm::CoerceExplicitCall.into();
-            self.is_changed = true;
+            self.call_own(call);
         }
+    }
+
+    /// Makes a call one of the extension's function of this name. It is in the schema `encdb`, so
+    /// that calls of PostgreSQL's with literals alone have one candidate.
+    fn call_own(&mut self, call: &mut FuncCall) {
+        let name = |name: &str| Node {
+            node: Some(NodeEnum::String(Text {
+                sval: name.to_owned(),
+            })),
+        };
+        call.funcname = vec![name("encdb"), name(builtin_name(call))];
+        call.funcformat = CoercionForm::CoerceExplicitCall.into();
+        self.is_changed = true;
     }
 
     /// Goes through `substr(c, 1, 2)`, `replace(c, 'a', 'b')` and their like: the first arguments
@@ -195,7 +201,11 @@ impl Rewriter<'_> {
             true => self.escape(numbers, scope)?,
             false => self.counts(numbers, counts, scope)?,
         }
-        self.escape(fill, scope)
+        self.escape(fill, scope)?;
+        if joins && !has_plain {
+            self.call_own(call);
+        }
+        Ok(())
     }
 
     /// Goes through the character that escapes in a pattern, or fills, or none. It is no secret.

@@ -154,7 +154,7 @@ SELECT id FROM person GROUP BY id HAVING corr(paid, age) > 0.5 AND regr_count(pa
 -- SELECT id FROM person GROUP BY id HAVING corr(paid, age) > '<p:double precision:0.5>' AND regr_count(paid, age) > 3 AND regr_sxy(age, paid) < '<a:double precision:7>'
 
 SELECT concat_ws(' ', name, name), concat(name, ' ', $1), string_agg(name, ', ' ORDER BY id) FROM person GROUP BY name
--- SELECT concat_ws('<n:text: >', name, name), concat(name, '<n:text: >', $1), string_agg(name, '<n:text:, >' ORDER BY id) FROM person GROUP BY name
+-- SELECT encdb.concat_ws('<n:text: >', name, name), encdb.concat(name, '<n:text: >', $1), string_agg(name, '<n:text:, >' ORDER BY id) FROM person GROUP BY name
 
 SELECT id FROM person GROUP BY id HAVING stddev(paid) > 1.5 AND variance(age) > 2 AND every(flag) = true
 -- SELECT id FROM person GROUP BY id HAVING stddev(paid) > '<p:numeric:1.5>' AND variance(age) > '<a:numeric:2>' AND every(flag) = '<f:boolean:t>'
