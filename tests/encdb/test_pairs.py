@@ -162,7 +162,9 @@ class Pairs(Confidential):
             server.psql("SELECT corr(y, x) FROM e", error="PE009|no session is open")
             self.as_owner(server, "SELECT corr(y, x) FROM e", operations="convert-in,text,arithmetic,cast,compare-derived,extract",
                           error="has not granted aggregate to this session")
-            self.assertTrue(self.as_owner(server, "SELECT corr(y, x) FROM e", operations="aggregate").startswith("\\x"))
+            self.assertTrue(self.as_owner(server, "SELECT corr(x, x) FROM e", operations="aggregate").startswith("\\x"))
+            self.as_owner(server, "SELECT corr(y, x) FROM e", operations="aggregate", error="has not granted cast to this session")
+            self.assertTrue(self.as_owner(server, "SELECT corr(y, x) FROM e", operations="aggregate,cast").startswith("\\x"))
             self.assertEqual(self.as_owner(server, "SELECT encdb.decrypt(regr_slope(y, z)), encdb.decrypt(regr_avgx(y, z)), encdb.decrypt(regr_avgy(z, y)) FROM e"), "0.5|10|10")
 
     def test_requests(self):

@@ -142,14 +142,18 @@ statistics() {
 # Aggregates of two numbers. Where the two have different types, or that of float4, the implicit casts lead to one of these: float4
 # among them would be preferred to float8, and round the other number.
 pairs() {
-    local name type
+    local name type left right
+    local all=(int4 int8 decimal float4 float8)
     printf '\n-- Correlation, covariances, regression\n\n'
     while read -r name; do
         fill pair_step.sql.in name "$name"
         for type in int4 int8 decimal float8; do fill pair.sql.in name "$name" type "$type"; done
     done < <(rows pairs)
+    # What is only counted is not cast, which would need a session.
     cat counted_pairs.sql
-    for type in int4 int8 decimal float8; do fill pair_count.sql.in type "$type"; done
+    for left in "${all[@]}"; do
+        for right in "${all[@]}"; do fill pair_count.sql.in left "$left" right "$right"; done
+    done
 }
 
 # Of numbers: those that are rounded.
