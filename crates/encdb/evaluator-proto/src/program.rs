@@ -256,7 +256,7 @@ mod tests {
             ("$(D3)", 1),
             ("$(D$)", 1),
             ("$(D11)", 1),
-            // Of one value; and fractions that are none: above 1, below 0, NaN, and what is no number.
+            // Of one value; and fractions that are none: above 1, below 0, NaN, no number.
             ("$(L0)", 1),
             ("$$(L4607182418800017409)", 2),
             ("$$(L13830554455654793216)", 2),

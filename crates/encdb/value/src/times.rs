@@ -1,5 +1,5 @@
-//! Functions of times that go by way of another type: date_part, to_char and AT TIME ZONE. to_char is
-//! of numbers, too.
+//! Functions of times that go by way of another type: date_part, to_char and AT TIME ZONE. to_char
+//! is of numbers, too.
 
 use crate::datetime::{extract, fraction_of, fraction_of_interval, is_finite, Field, Format, Zone};
 use crate::{cast, cast_in, NumberFormat, Type, Value, ValueError};

@@ -327,8 +327,13 @@ fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
         }
         _ => return Kind::computed(kinds),
     };
+    of_cells(name, first, call, scope).unwrap_or_else(unknown)
+}
+
+/// Returns what a function gives whose first argument is cells; none if it is not known.
+fn of_cells(name: &str, first: &Cells, call: &FuncCall, scope: &Scope<'_>) -> Option<Kind> {
     let to = |ty| Kind::Cell(first.of(ty));
-    match (name, first.ty) {
+    Some(match (name, first.ty) {
         (name, _) if SAME_TYPE.contains(&name) => Kind::Cell(first.clone()),
         ("array_agg", _) => Kind::Cell(first.array()),
         ("length" | "char_length" | "position" | "strpos", _) => to(Type::Int4),
@@ -347,8 +352,8 @@ fn of_function(call: &FuncCall, scope: &Scope<'_>) -> Kind {
         ("sum" | "avg", Some(Type::Int4 | Type::Int8 | Type::Decimal)) => to(Type::Decimal),
         ("avg", Some(Type::Float4)) => to(Type::Float8),
         ("sum" | "avg", Some(ty)) => to(ty),
-        _ => unknown(),
-    }
+        _ => return None,
+    })
 }
 
 /// Returns the kind of what an aggregate sorts, if it is one expression.

@@ -19,8 +19,8 @@ pub struct Batch<'a> {
     /// A byte for each value: 0 is a cell as it is, another one the number of a program, from 1 on.
     /// Empty if all are cells.
     pub shape: &'a [u8],
-    /// The cells of the first value, then those of the second, and so on; none is NULL. An aggregate
-    /// of two numbers has pairs of cells.
+    /// The cells of the first value, then those of the second, and so on; none is NULL. An
+    /// aggregate of two numbers has pairs of cells.
     pub cells: Items<'a>,
 }
 

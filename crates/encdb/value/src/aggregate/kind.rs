@@ -125,8 +125,8 @@ impl AggregateKind {
         })
     }
 
-    /// The type of the result over values of a type, if PostgreSQL has the aggregate. Each of a pair
-    /// may have any type of numbers.
+    /// The type of the result over values of a type, if PostgreSQL has the aggregate. Each of a
+    /// pair may have any type of numbers.
     pub fn result_type(self, ty: Type) -> Option<Type> {
         if self.takes_pairs() {
             return ty.is_number().then_some(Type::Float8);

@@ -21,8 +21,8 @@ pub(super) struct Digits {
     pub sign: u8,
 }
 
-/// Returns the digits of a number. Those of a shifted one are more, and those of a float may be fewer
-/// than the format says, which is changed then.
+/// Returns the digits of a number. Those of a shifted one are more, and those of a float may be
+/// fewer than the format says, which is changed then.
 pub(super) fn of(value: &Value, form: &mut Form) -> Result<Digits, ValueError> {
     if !value.ty().is_number() {
         return Err(ValueError::NoFunction(value.ty()));

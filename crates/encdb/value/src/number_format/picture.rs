@@ -1,7 +1,7 @@
 //! Digits in the places of a format.
 //!
-//! PostgreSQL's rules, with their odd corners: what a pattern writes depends on the patterns and the
-//! digits before it. A digit that is not there is a zero byte, which ends the text.
+//! PostgreSQL's rules, with their odd corners: what a pattern writes depends on the patterns and
+//! the digits before it. A digit that is not there is a zero byte, which ends the text.
 
 use super::digits::Digits;
 use super::{Anchor, Form, Key, Part};
