@@ -155,7 +155,8 @@ class Statements:
             form, *types = self.pick([("({} + {})", "interval", "interval"), ("({} - {})", "interval", "interval"), ("(- {})", "interval"),
                                       ("({} * {})", "interval", "float8"), ("({} * {})", "float8", "interval"), ("({} / {})", "interval", "float8")])
             parts = [self.expression(ty, depth - 1) for ty in types]
-        return tuple(form.format(*side) for side in zip(*parts))
+        plain, sealed = (form.format(*side) for side in zip(*parts))
+        return plain, f"encdb.{sealed}" if form.startswith("age") else sealed
 
     def period(self, ty, depth):
         """date_trunc, that of a date too, which gives a timestamptz."""

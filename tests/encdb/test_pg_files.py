@@ -46,11 +46,9 @@ CELL = re.compile(r"\\x[0-9a-f]{2}(09|0a|0b|0c|0d|0e|0f|10|11|12|13|14|39)[0-9a-
 MISSING = re.compile(r"function ([\w.]+)\((.*)\) does not exist|operator does not exist: (.*)")
 OFFERED = set("= <> < <= > >= + - * / || ~~ !~~ ~~* !~~* ~ ~* !~ !~* abs length char_length lower upper substring substr extract sum avg min max % ^ mod power "
               "initcap left right reverse repeat lpad rpad btrim ltrim rtrim position strpos replace split_part starts_with "
-              "round trunc ceil ceiling floor date_part date_trunc age to_char similar_to_escape stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp regr_slope regr_intercept regr_r2 regr_count regr_avgx regr_avgy "
-              "regr_sxx regr_syy regr_sxy percentile_cont percentile_disc mode bool_and bool_or every string_agg concat concat_ws".split())
-NOT_OFFERED = [# What is subtracted from today is encrypted, and today is plain.
-               ["age", "enc_timestamp"], ["age", "enc_timestamptz"],
-               # The number of decimals is plain.
+              "round trunc ceil ceiling floor date_part date_trunc to_char similar_to_escape stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp regr_slope regr_intercept regr_r2 regr_count regr_avgx regr_avgy "
+              "regr_sxx regr_syy regr_sxy percentile_cont percentile_disc mode bool_and bool_or every string_agg".split())
+NOT_OFFERED = [# The number of decimals is plain.
                ["round", "enc_decimal", "enc_int4"], ["trunc", "enc_decimal", "enc_int4"]]
 REASONS = {"42804 42846 42725 42P18 42601": "the types of no candidate meet",
            "22": "PostgreSQL refuses a constant of it",

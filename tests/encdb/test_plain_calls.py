@@ -35,7 +35,7 @@ SELECT DISTINCT CASE oprleft WHEN 0 THEN format('SELECT %s %s', oprname, r) ELSE
 NOT_UNIQUE = {
     *(f"SELECT {name}(NULL)" for name in ("abs", "ceil", "ceiling", "floor", "round", "bool_and", "bool_or", "every", "stddev", "stddev_pop", "stddev_samp",
                                           "var_pop", "var_samp", "variance")),
-    *(f"SELECT {name}(NULL, NULL)" for name in ("age", "power", "round", "trunc", "corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2",
+    *(f"SELECT {name}(NULL, NULL)" for name in ("power", "round", "trunc", "corr", "covar_pop", "covar_samp", "regr_slope", "regr_intercept", "regr_r2",
                                                 "regr_count", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy", "regr_sxy")),
     "SELECT NULL ^ NULL"}
 

@@ -216,9 +216,9 @@ CREATE FUNCTION date_trunc(text, enc_timestamp) RETURNS enc_timestamp
     AS 'MODULE_PATHNAME', 'encdb_date_trunc' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 CREATE FUNCTION date_trunc(text, enc_timestamptz) RETURNS enc_timestamptz
     AS 'MODULE_PATHNAME', 'encdb_date_trunc' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
-CREATE FUNCTION age(enc_timestamp, enc_timestamp) RETURNS enc_interval
+CREATE FUNCTION encdb.age(enc_timestamp, enc_timestamp) RETURNS enc_interval
     AS 'MODULE_PATHNAME', 'encdb_age' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
-CREATE FUNCTION age(enc_timestamptz, enc_timestamptz) RETURNS enc_interval
+CREATE FUNCTION encdb.age(enc_timestamptz, enc_timestamptz) RETURNS enc_interval
     AS 'MODULE_PATHNAME', 'encdb_age' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20 SUPPORT encdb.compile;
 
 -- The zone is UTC, and names are English.

@@ -113,11 +113,11 @@ SELECT parameter_types FROM pg_prepared_statements WHERE name = 'shifted';
 SELECT x + '1' FROM (SELECT encdb.enc_date_encrypt('2024-01-01') AS x) v;
 -- Encrypted intervals
 SET intervalstyle = postgres;
-SELECT encdb.decrypt(x - y) AS minus, encdb.decrypt(y - x) AS sign, encdb.decrypt(age(x, y)) AS age, encdb.decrypt(y + (x - y)) = encdb.decrypt(x) AS back,
-       encdb.decrypt(d - y) AS date, encdb.decrypt(age(d, x)) AS of_date, x - y > i AS longer
+SELECT encdb.decrypt(x - y) AS minus, encdb.decrypt(y - x) AS sign, encdb.decrypt(encdb.age(x, y)) AS age, encdb.decrypt(y + (x - y)) = encdb.decrypt(x) AS back,
+       encdb.decrypt(d - y) AS date, encdb.decrypt(encdb.age(d, x)) AS of_date, x - y > i AS longer
   FROM (SELECT encdb.enc_timestamp_encrypt('2024-03-01 12:00') AS x, encdb.enc_timestamp_encrypt('2024-01-31 13:30') AS y, encdb.enc_date_encrypt('2024-02-29') AS d,
                encdb.enc_interval_encrypt('29 days') AS i) v;
-SELECT encdb.decrypt(x - y) AS minus, encdb.decrypt(age(x, y)) AS age, encdb.decrypt(x - i) AS moved, encdb.decrypt(i + y) AS commuted
+SELECT encdb.decrypt(x - y) AS minus, encdb.decrypt(encdb.age(x, y)) AS age, encdb.decrypt(x - i) AS moved, encdb.decrypt(i + y) AS commuted
   FROM (SELECT encdb.enc_timestamptz_encrypt('2024-03-01 12:00+00') AS x, encdb.enc_timestamptz_encrypt('2024-01-31 13:30+02') AS y,
                encdb.enc_interval_encrypt('1 mon 1 day') AS i) v;
 SELECT encdb.decrypt(i + j) AS plus, encdb.decrypt(i - j) AS minus, encdb.decrypt(- i) AS sign, encdb.decrypt(i * f) AS times, encdb.decrypt(f * j) AS commuted,
@@ -128,7 +128,7 @@ SELECT encdb.decrypt(sum(i)) AS sum, encdb.decrypt(avg(i)) AS avg, encdb.decrypt
   FROM (SELECT encdb.enc_interval_encrypt(p) FROM unnest('{1 mon,30 days,2 days 12:00}'::interval[]) p) v(i);
 \set VERBOSITY sqlstate
 SELECT encdb.enc_timestamp_encrypt('infinity') - encdb.enc_timestamp_encrypt('2024-01-01');
-SELECT age(encdb.enc_timestamp_encrypt('2024-01-01'), encdb.enc_timestamp_encrypt('-infinity'));
+SELECT encdb.age(encdb.enc_timestamp_encrypt('2024-01-01'), encdb.enc_timestamp_encrypt('-infinity'));
 SELECT encdb.enc_interval_encrypt('2147483647 days') + encdb.enc_interval_encrypt('1 day');
 SELECT encdb.enc_interval_encrypt('1 day') / encdb.enc_float8_encrypt(0);
 SELECT encdb.enc_text_encrypt('1 dya')::enc_interval;

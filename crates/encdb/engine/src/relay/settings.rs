@@ -21,6 +21,9 @@ const SET_TIMES: [&str; 6] = [
     "rollback",
 ];
 
+/// Words with which a statement begins that ends a transaction, and what it has set locally
+const ENDS: [&str; 3] = ["commit", "end", "abort"];
+
 /// Settings, as the server reports them and as the driver may have set them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
@@ -206,18 +209,22 @@ impl Mentioned {
             // Nearly every place is passed over by its first two letters.
             if !matches!(
                 pair[1] | 0x20,
-                b't' | b'l' | b'a' | b'i' | b'e' | b'o' | b'n'
+                b't' | b'l' | b'a' | b'i' | b'e' | b'o' | b'n' | b'b'
             ) {
                 continue;
             }
+            let begins = |name: &&str| begins(&text[at..], name);
             let reading = match &[pair[0] | 0x20, pair[1] | 0x20] {
                 b"st" => &[STRINGS][..],
                 b"cl" => &[ENCODING],
                 b"na" => &["names"],
                 b"ti" | b"in" | b"re" | b"di" | b"ro" => &[],
+                b"co" | b"en" | b"ab" => {
+                    found.has_times |= begins_statement(text, at) && ENDS.iter().any(begins);
+                    continue;
+                }
                 _ => continue,
             };
-            let begins = |name: &&str| begins(&text[at..], name);
             found.has_reading |= reading.iter().any(begins);
             found.has_times |= reading.is_empty() && SET_TIMES.iter().any(begins);
         }
@@ -228,6 +235,12 @@ impl Mentioned {
 /// Whether a name is in a text, in letters of any size.
 fn contains(text: &[u8], name: &str) -> bool {
     (0..text.len()).any(|at| begins(&text[at..], name))
+}
+
+/// Whether a statement begins at an offset, as far as signs tell.
+fn begins_statement(text: &[u8], at: usize) -> bool {
+    let before = text[..at].trim_ascii_end();
+    before.last().is_none_or(|last| *last == b';')
 }
 
 /// Whether a text begins with a name, in letters of any size.
@@ -262,6 +275,26 @@ mod tests {
             }
             let short = &name.as_bytes()[..name.len() - 1];
             assert_eq!(Mentioned::in_text(short), Mentioned::default(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_transaction_takes_back_what_was_set_in_it() {
+        let has_times = |text: &str| Mentioned::in_text(text.as_bytes()).has_times;
+        for text in [
+            "COMMIT",
+            " end",
+            "SELECT 1; Abort",
+            "insert into u values (1);\nCOMMIT;",
+        ] {
+            assert!(has_times(text), "{text}");
+        }
+        for text in [
+            "SELECT CASE WHEN a THEN b END",
+            "SELECT * FROM commits",
+            "UPDATE u SET about = 1",
+        ] {
+            assert!(!has_times(text), "{text}");
         }
     }
 

@@ -12,6 +12,7 @@ use pgseal_value::{add_interval, arithmetic, cast_in, negate, Arithmetic, Interv
 
 use super::interval::{interval, is_interval};
 use super::literal::{value_of_text, Cast};
+use super::parts::is_open;
 use super::scope::{last_name, name_of, Kind};
 use crate::refusal::Refusal;
 use crate::times::{SessionTimes, Times};
@@ -57,7 +58,12 @@ fn type_of_times(
         // The time is moved.
         Some(Type::Date) if has_interval => Some(Type::Timestamp),
         Some(time) if has_interval => Some(time),
-        Some(_) if operator == "-" && has_instant => Some(Type::Interval),
+        Some(time) if operator == "-" && has_instant => {
+            // Nothing plain that the server has is subtracted from a time, but intervals.
+            let is_other =
+                types.iter().all(Option::is_some) || sides.into_iter().flatten().any(is_open);
+            Some(if is_other { Type::Interval } else { time })
+        }
         None if has(Type::Interval) => Some(Type::Interval),
         _ => None,
     }
@@ -196,9 +202,18 @@ fn computed(
     };
     let left = constant(left, times, literals)?;
     let right = constant(right, times, literals)?;
-    let both = left.zip(right);
-    let result = both.map(|(left, right)| arithmetic(operator, &left, &right));
-    Ok(result.transpose()?)
+    match (operator, left.zip(right)) {
+        (_, None) => Ok(None),
+        (Arithmetic::Add, Some((Value::Interval(by), time) | (time, Value::Interval(by))))
+            if is_time(time.ty()) =>
+        {
+            after(time, by, times)
+        }
+        (Arithmetic::Sub, Some((time, Value::Interval(by)))) if is_time(time.ty()) => {
+            after(time, by.negated(), times)
+        }
+        (operator, Some((left, right))) => Ok(Some(arithmetic(operator, &left, &right)?)),
+    }
 }
 
 /// Returns a time moved by an interval. Months and days of an instant are counted on a clock of the

@@ -392,7 +392,7 @@ impl Rewriter<'_> {
     }
 
     /// Goes through what an operator takes beside cells, and the cells that it is then. An interval
-    /// that a date or a time is moved by is plain.
+    /// that a date or a time is moved by is plain, unless the statement encrypts the same one.
     fn seal_operand(
         &mut self,
         node: &mut Node,
@@ -401,7 +401,7 @@ impl Rewriter<'_> {
         scope: &Scope<'_>,
     ) -> Result<(), Refusal> {
         if beside.ty.is_some_and(is_time) && matches!(operator, "+" | "-") && is_interval(node) {
-            return self.meet(node, &Met::Plain, scope);
+            return self.loosely(|this| this.walk(node, scope));
         }
         match self.fold(node, met, used)? {
             true => Ok(()),

@@ -1,4 +1,5 @@
-//! The fractions of `percentile_cont` and `percentile_disc`, which are plain numbers everywhere.
+//! The fractions of `percentile_cont` and `percentile_disc`, which are plain numbers everywhere. A
+//! literal that is none, because it is below 0 or above 1, may be a value of the column.
 
 use pg_query::protobuf::{a_const, FuncCall, Node, TypeCast};
 use pg_query::NodeEnum;
@@ -9,10 +10,12 @@ use super::scope::last_name;
 /// Types that a fraction is cast to.
 const NUMBERS: [&str; 4] = ["float8", "float4", "numeric", "int4"];
 
-/// Whether a call is of a percentile, and says its fractions as numbers or as parameters that are
-/// certainly numbers.
+/// Whether a call is of a percentile of one expression, and says its fractions as numbers or as
+/// parameters that are certainly numbers.
 pub(super) fn has_fractions(call: &FuncCall) -> bool {
-    is_percentile(call) && !call.func_variadic && call.args.iter().all(is_fractions)
+    let is_alone = call.agg_order.len() == 1 && !call.func_variadic;
+    let is_it = matches!(call.args.as_slice(), [one] if is_fractions(one));
+    is_percentile(call) && is_alone && is_it
 }
 
 /// Whether a call is of a percentile, and has one number as its fraction.
@@ -27,12 +30,20 @@ fn is_percentile(call: &FuncCall) -> bool {
 
 fn is_number(node: &Node) -> bool {
     match &node.node {
-        Some(NodeEnum::AConst(literal)) => matches!(
-            literal.val,
-            Some(a_const::Val::Ival(_) | a_const::Val::Fval(_))
-        ),
+        Some(NodeEnum::AConst(literal)) => match &literal.val {
+            Some(a_const::Val::Ival(number)) => matches!(number.ival, 0 | 1),
+            Some(a_const::Val::Fval(number)) => is_fraction(&number.fval),
+            _ => false,
+        },
         _ => false,
     }
+}
+
+fn is_fraction(text: &str) -> bool {
+    let is_digits = text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    is_digits && matches!(text.parse::<f64>(), Ok(number) if number <= 1.0)
 }
 
 fn is_fractions(node: &Node) -> bool {
@@ -62,6 +73,8 @@ fn is_cast_of_fractions(cast: &TypeCast) -> bool {
 }
 
 fn is_array_of_numbers(text: &str) -> bool {
-    let is_of_numbers = |byte| matches!(byte, b'0'..=b'9' | b'.' | b',' | b' ' | b'{' | b'}');
-    text.bytes().all(is_of_numbers)
+    let mut all = text
+        .split(['{', '}', ',', ' '])
+        .filter(|part| !part.is_empty());
+    all.all(is_fraction)
 }

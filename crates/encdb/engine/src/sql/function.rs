@@ -112,7 +112,9 @@ impl Rewriter<'_> {
                 self.anchored(|this| this.walk_all(format, scope))
             }
             (_, Kind::Cell(_)) if name == "age" => {
-                self.group(call.args.iter_mut().collect(), scope)
+                self.group(call.args.iter_mut().collect(), scope)?;
+                self.call_own(call);
+                Ok(())
             }
             (_, all) if all.is_encrypted() => {
                 let is_plain = is_plain_of_time(&name, call.args.first());

@@ -7,6 +7,7 @@ use pg_query::protobuf::{a_const, AExpr, AExprKind, Node};
 use pg_query::NodeEnum;
 
 use super::calls::builtin_name;
+use super::constant::is_time;
 use super::expression::Met;
 use super::function::is_plain_of_time;
 use super::interval::is_interval;
@@ -98,9 +99,16 @@ impl Rewriter<'_> {
         met: &Met,
         scope: &Scope<'_>,
     ) -> Result<bool, Refusal> {
-        let is_it = matches!(met, Met::Cells(_)) && is_of_server(node, scope);
+        let is_it = match met {
+            // Beside cells that are no times, what a time is moved by may be a value of theirs.
+            Met::Cells(cells) => {
+                is_of_server(node, scope)
+                    && (cells.ty.is_some_and(is_time) || !has_open(node, scope))
+            }
+            _ => false,
+        };
         if is_it {
-            self.anchored(|this| this.walk(node, scope))?;
+            self.loosely(|this| this.walk(node, scope))?;
         }
         Ok(is_it)
     }

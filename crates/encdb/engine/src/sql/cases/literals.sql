@@ -226,13 +226,16 @@ SELECT 1 FROM shift WHERE lasts > '1 day' AND lasts < interval '90' minute AND l
 -- SELECT 1 FROM shift WHERE lasts > '<l:interval:1 day>' AND lasts < '<l:interval:01:30:00>' AND lasts = '<l:interval:08:00:00>' AND lasts <> '<l:interval:1 day>'
 
 SELECT ends - starts, age(ends, '2024-01-01 00:00Z'), lasts * 2, 0.5 * lasts, lasts / 3, -lasts FROM shift WHERE ends - starts > interval '8 hours' AND ends - '2024-01-01 00:00Z' < '1 day'
--- SELECT ends - starts, age(ends, '<e:timestamp with time zone:2024-01-01 00:00:00+00>'), lasts * '<l:double precision:2>', '<l:double precision:0.5>' * lasts, lasts / '<l:double precision:3>', - lasts FROM shift WHERE ends - starts > '<e:interval:08:00:00>' AND ends - '<e:timestamp with time zone:2024-01-01 00:00:00+00>' < '<e:interval:1 day>'
+-- SELECT ends - starts, encdb.age(ends, '<e:timestamp with time zone:2024-01-01 00:00:00+00>'), lasts * '<l:double precision:2>', '<l:double precision:0.5>' * lasts, lasts / '<l:double precision:3>', - lasts FROM shift WHERE ends - starts > '<e:interval:08:00:00>' AND ends - '<e:timestamp with time zone:2024-01-01 00:00:00+00>' < '<e:interval:1 day>'
 
 SELECT 1 FROM shift WHERE starts + lasts + interval '1 hour' < '2024-01-01 00:00Z' AND lasts + '2024-01-01'::date > '2024-01-02' AND starts + '1 day'::enc_interval < ends
 -- SELECT 1 FROM shift WHERE starts + lasts + '1 hour'::interval < '<s:timestamp with time zone:2024-01-01 00:00:00+00>' AND lasts + '<l:date:2024-01-01>' > '<l:timestamp without time zone:2024-01-02 00:00:00>' AND starts + '<s:interval:1 day>' < ends
 
 SELECT avg(ends - starts) FROM shift WHERE age(starts, ends) = '1 mon' OR extract(epoch FROM lasts) > 3600 GROUP BY lasts HAVING sum(lasts) > '1 day'
--- SELECT avg(ends - starts) FROM shift WHERE age(starts, ends) = '<s:interval:1 mon>' OR extract ('epoch' FROM lasts) > '<l:numeric:3600>' GROUP BY lasts HAVING sum(lasts) > '<l:interval:1 day>'
+-- SELECT avg(ends - starts) FROM shift WHERE encdb.age(starts, ends) = '<s:interval:1 mon>' OR extract ('epoch' FROM lasts) > '<l:numeric:3600>' GROUP BY lasts HAVING sum(lasts) > '<l:interval:1 day>'
 
 INSERT INTO shift (starts, ends, lasts) VALUES ('2024-01-01 00:00Z', NULL, '-1 day +02:00') RETURNING (ends - starts)::interval, lasts::text
 -- INSERT INTO shift (starts, ends, lasts) VALUES ('<s:timestamp with time zone:2024-01-01 00:00:00+00>', NULL, '<l:interval:-1 days +02:00:00>') RETURNING (ends - starts)::enc_interval, lasts::enc_text
+
+SELECT 1 FROM shift, u WHERE ends - u.kept < '2024-01-01 00:00Z'
+-- SELECT 1 FROM shift, u WHERE ends - u.kept < '<e:timestamp with time zone:2024-01-01 00:00:00+00>'

@@ -610,3 +610,11 @@ SELECT percentile_disc('xyzzy'::float8) WITHIN GROUP (ORDER BY name) FROM person
 SELECT rank('xyzzy') WITHIN GROUP (ORDER BY name) FROM person
 
 SELECT percentile_cont($1) WITHIN GROUP (ORDER BY age) FROM person WHERE name = 'xyzzy'
+SELECT 1 FROM shift, u WHERE lasts > u.pause + interval '10 min'
+SELECT 1 FROM shift, u WHERE lasts BETWEEN u.pause - interval '5 min' AND u.pause
+SELECT 1 FROM shift WHERE lasts = (now() - now()) + interval '8 hours'
+UPDATE shift SET lasts = interval '8 hours', ends = starts + interval '8 hours'
+SELECT percentile_disc(70003) WITHIN GROUP (ORDER BY age) FROM person
+SELECT percentile_disc('70003'::float8) WITHIN GROUP (ORDER BY age) FROM person
+SELECT percentile_cont('{0.5,70003}'::float8[]) WITHIN GROUP (ORDER BY age) FROM person
+SELECT percentile_disc(0.5, 1) WITHIN GROUP (ORDER BY age, id) FROM person
