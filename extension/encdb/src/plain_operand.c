@@ -10,6 +10,7 @@
  */
 #include "ahead.h"
 
+#include "access/htup_details.h"
 #include "access/stratnum.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
