@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from confidential import FORMS, TOOLS, Confidential  # noqa: E402
+from confidential import FORMS, TOOLS, Confidential, gives_infinite_interval  # noqa: E402
 from pgseal_test import main  # noqa: E402
 
 # Values that differ where one of them is taken for another type; dates that are no timestamps.
@@ -135,7 +135,7 @@ class Types(Confidential):
         wrong = []
         for (a, b, form, question, _), one, other in zip(asked, plain, map(as_plain, cells)):
             expected = documented(a, b, form, one) or one
-            if other != expected:
+            if other != expected and not gives_infinite_interval(expected, other):
                 wrong.append((question, expected, other))
         self.assertEqual(wrong[:5], [], f"{len(wrong)} of {len(asked)} differ")
         self.assertGreater(sum(one.endswith("00000\n") for one in plain), len(plain) / 2)
@@ -164,7 +164,7 @@ class Types(Confidential):
         without = self.answers(server, QUIET + "SET search_path = pg_catalog;", asked)
         differ = {name for name, one, other in zip(names, without, with_it) if one != other}
         rounding = {"round($1)", "ceil($1)", "ceiling($1)", "floor($1)", "round($1, $2)", "trunc($1, $2)"}
-        self.assertEqual(differ, {"abs($1)", "age($1, $2)", "power($1, $2)", "$1 ^ $2"} | rounding)  # the Limits of docs/confidential/encdb.md
+        self.assertEqual(differ, {"abs($1)", "power($1, $2)", "$1 ^ $2"} | rounding)  # the Limits of docs/confidential/encdb.md
         self.assertGreater(sum(one.endswith("}\n00000\n") for one in without), 10)
 
     def answers(self, server, prologue, statements):
