@@ -41,6 +41,7 @@ class Regress(Confidential):
         for file in (self.directory / "test/expected").iterdir() if int(VERSION) >= 19 else ():
             said = re.sub(r"^HINT:  No (function|operator) matches the given name and argument types?\. You might",
                           r"DETAIL:  No \1 of that name accepts the given argument types.\nHINT:  You might", file.read_text(), flags=re.M)
+            said = re.sub(r"^HINT:  (Could not choose a best candidate \w+\.) You might", r"DETAIL:  \1\nHINT:  You might", said, flags=re.M)
             file.write_text(said)
 
 
