@@ -49,6 +49,8 @@ class NumberFormats(Confidential):
             asked.append((ty, draw.choice(TYPES[ty][1]), re.sub("S+PL", "PL", form)))
         # Since 18 Roman numerals take no other patterns, and numbers that have none are no error.
         asked = [it for it in asked if int(VERSION) < 18 or "RN" not in it[2].upper()]
+        # Since 16 an int4 that V makes too large is another number.
+        asked = [it for it in asked if int(VERSION) < 16 or it[0] != "int4" or "V" not in it[2].upper()]
         for ty, value, form in asked:
             yield (f"SELECT to_char('{value}'::{ty}, $f${form}$f$)",
                    f"SELECT encdb.decrypt(to_char(encdb.{TYPES[ty][0]}_encrypt('{value}'::{ty}), $f${form}$f$))")
@@ -61,7 +63,8 @@ class NumberFormats(Confidential):
             self.assertEqual(len(found), 2 * len(pairs))
             wrong = [it for it in zip(pairs, found[0::2], found[1::2]) if it[1] != it[2]]
             self.assertEqual(wrong[:2], [], f"{len(wrong)} of {len(pairs)} differ; PGSEAL_SEED={SEED}")
-            for outcome in ("42601", "22003", ">-485.79", ">Good number:-485", "> 4.86e+02", ">cdlxxxvi", "><486>"):
+            roman = [">cdlxxxvi"] if int(VERSION) < 18 else []
+            for outcome in ("42601", "22003", ">-485.79", ">Good number:-485", "> 4.86e+02", "><486>", *roman):
                 self.assertIn(outcome, found)
 
     def test_signs_are_those_of_the_locale_c(self):
