@@ -13,7 +13,8 @@ umask 022
 [ $# = 3 ] || die "usage: $0 SERVER MINOR INTO"
 server=$1
 into=$3
-build=$(find "$cache/builds" -maxdepth 1 -name "$2.*" 2>/dev/null || true)
+builds=("$cache/builds/$2".*)
+build=${builds[0]}
 [ -x "$build/bin/postgres" ] || die "$cache/builds has no PostgreSQL $2; run scripts/fetch-builds.sh"
 programs=$server/$(cat "$server/bindir")
 

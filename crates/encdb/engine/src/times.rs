@@ -1,4 +1,4 @@
-//! What a session reads and shows times by: its time zone, and its style of intervals.
+//! The settings by which a session reads and shows times: its time zone and its style of intervals.
 //!
 //! The server reports both, and a server that is not honest makes values wrong, but sees none of
 //! them. A style that is not known shows intervals as `postgres` does, and takes those that mean

@@ -94,7 +94,7 @@ pub enum ValueError {
     /// The sign of a currency, which is the server's locale's.
     #[error("to_char of encrypted numbers has no currency sign: write it as a text in quotes")]
     Currency,
-    /// What is no number has no ordinal one.
+    /// NaN or infinity cannot be written with an ordinal suffix.
     #[error("the value is not a number, and has no ordinal ending")]
     Ordinal,
     /// A regular expression that only PostgreSQL has.

@@ -57,7 +57,7 @@ fn added(ours: f64, theirs: f64, between: f64) -> Result<f64, ValueError> {
     }
 }
 
-/// What is infinite becomes NaN.
+/// Puts NaN in the place of an infinite sum.
 fn never_infinite(sum: &mut f64) {
     if sum.is_infinite() {
         *sum = f64::NAN;

@@ -182,8 +182,8 @@ fn scientific(value: f64, form: &Form) -> Option<String> {
     Some(format!("{digits}e{exponent:+03}"))
 }
 
-/// The same of a numeric, by its text. A first digit that is rounded up to ten stays ten, as in
-/// PostgreSQL.
+/// Returns a numeric with an exponent, by its text. A first digit that is rounded up to ten stays
+/// ten, as in PostgreSQL.
 fn scientific_decimal(text: &str, form: &Form) -> Option<String> {
     let (sign, text) = match text.strip_prefix('-') {
         Some(text) => ("-", text),

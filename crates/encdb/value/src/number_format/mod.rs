@@ -88,7 +88,7 @@ enum Anchor {
     After,
 }
 
-/// What the patterns of a format are together.
+/// A format that was read: the sums and flags of its patterns.
 #[derive(Clone, Debug, Default)]
 struct Form {
     /// Digits before the point, behind it, and behind `V`

@@ -1,4 +1,4 @@
-//! What an interval's text adds up to: the numbers of its units, each checked on its own, and
+//! The sums of an interval's text: the numbers of its units, each checked on its own, and
 //! fractions as parts of smaller units.
 
 use super::{Interval, DAY, DAYS_OF_MONTH};
