@@ -6,6 +6,8 @@ call is not unique. So each signature that PostgreSQL has under a name of the ex
 whose types are known, in a database with the extension and in one without.
 """
 
+import itertools
+import re
 import sys
 from pathlib import Path
 
@@ -40,6 +42,12 @@ NOT_UNIQUE = {
     "SELECT NULL ^ NULL"}
 
 
+def with_parameters(statement):
+    """The statement with a parameter in place of each NULL without a type."""
+    numbers = itertools.count(1)
+    return re.sub(r"\bNULL\b(?!::)", lambda _: f"${next(numbers)}", statement)
+
+
 class PlainCalls(Confidential):
     def test_calls_and_operators(self):
         server = self.server()
@@ -51,6 +59,25 @@ class PlainCalls(Confidential):
         taken = [(one, state) for one, state, before in zip(asked, with_, without) if before == "00000" and state != before]
         self.assertEqual({one for one, _ in taken}, NOT_UNIQUE)
         self.assertEqual({state for _, state in taken}, {"42725"})
+
+    def test_types_of_parameters(self):
+        """Where a call goes on to be unique, its parameters have the types that they had."""
+        server = self.server()
+        server.psql("CREATE DATABASE bare")
+        asked = [with_parameters(one) for one in f"{server.psql(CALLS)}\n{server.psql(OPERATORS)}".split("\n")]
+        with_, without = (self.types(server, database, asked) for database in ("postgres", "bare"))
+        taken = [(one, before, types) for one, types, before in zip(asked, with_, without) if "none" not in (types, before)]
+        self.assertGreater(len(taken), len(asked) / 4)
+        self.assertEqual([it for it in taken if it[1] != it[2]], [])
+
+    def types(self, server, database, asked):
+        """The types of the parameters of each, or none if it is refused."""
+        types = "SELECT coalesce((SELECT replace(parameter_types::text, ' ', '_') FROM pg_prepared_statements), 'none');\n"
+        script = "".join(f"PREPARE x AS {one};\n{types}DEALLOCATE ALL;\n" for one in asked)
+        done = server.run("psql", "-X", "-q", "-A", "-t", "-d", database, "-U", "postgres", input=script, check=False)
+        found = done.stdout.split()
+        self.assertEqual(len(found), len(asked), done.stderr[-500:])
+        return found
 
     def states(self, server, database, asked):
         """The SQLSTATE of each when it is prepared: nothing is run."""
