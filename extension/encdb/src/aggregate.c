@@ -35,19 +35,6 @@ IsExtreme(const AggregateState *state)
 	return state->kind == '<' || state->kind == '>';
 }
 
-static bool
-IsOfPairs(const AggregateState *state)
-{
-	return strchr(KINDS_OF_PAIRS, state->kind) != NULL;
-}
-
-/* The number of cells that a row brings */
-int
-encdb_aggregate_width(const AggregateState *state)
-{
-	return IsOfPairs(state) ? 2 : 1;
-}
-
 static void
 EncdbAggregateDrop(void *argument)
 {
@@ -67,6 +54,7 @@ MakeState(FunctionCallInfo fcinfo, char kind)
 		elog(ERROR, "aggregate function called in non-aggregate context");
 	state = MemoryContextAllocZero(context, sizeof(AggregateState));
 	state->kind = kind;
+	state->width = strchr(KINDS_OF_PAIRS, kind) ? 2 : 1;
 	state->context = context;
 	state->gone.func = EncdbAggregateDrop;
 	state->gone.arg = state;
@@ -128,7 +116,7 @@ AppendValue(AggregateState *state, PgsealBytes value)
 static void
 EncdbAggregateCollect(AggregateState *state, const PgsealBytes *values)
 {
-	int			width = encdb_aggregate_width(state);
+	int			width = state->width;
 	Size		len = 0;
 
 	for (int i = 0; i < width; i++)
@@ -253,7 +241,7 @@ static void
 EncdbAggregateTakeCells(FunctionCallInfo fcinfo, AggregateState *state, const AggregateState *other)
 {
 	const uint8 *next = other->bytes;
-	int			width = encdb_aggregate_width(state);
+	int			width = state->width;
 
 	for (int i = 0; i < other->nvalues; i += width)
 	{
@@ -326,7 +314,7 @@ encdb_aggregate_serialize(PG_FUNCTION_ARGS)
 static void
 ReadCells(AggregateState *state, StringInfo message)
 {
-	int			width = encdb_aggregate_width(state);
+	int			width = state->width;
 
 	while (message->cursor < message->len)
 	{

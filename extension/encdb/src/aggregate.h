@@ -18,6 +18,7 @@ typedef struct AggregateState
 {
 	uint64		number;			/* 0: the evaluator has none yet, or none any more */
 	char		kind;
+	int			width;			/* cells that a row brings */
 	const char *locale;			/* of extremes */
 	MemoryContext context;
 	MemoryContextCallback gone;
@@ -48,7 +49,6 @@ typedef struct AggregateValues
 } AggregateValues;
 
 /* aggregate.c */
-extern int	encdb_aggregate_width(const AggregateState *state);
 extern void encdb_aggregate_keep(AggregateState *state, PgsealBytes result);
 
 /* aggregate_values.c */

@@ -118,7 +118,7 @@ AddGroup(Groups *groups, int wanted, AggregateState *state)
 	if (groups->n == wanted || !encdb_aggregate_add(&groups->values, state))
 		return false;
 	groups->states[groups->n] = state;
-	groups->counts[groups->n++] = (uint32) (state->nvalues / encdb_aggregate_width(state));
+	groups->counts[groups->n++] = (uint32) (state->nvalues / state->width);
 	return true;
 }
 
